@@ -1,7 +1,8 @@
-//! What a failed command tells the shell and its user.
+//! What a failed command reports to the shell and its user.
 
 use std::error::Error as StdError;
 
+use serde::Serialize;
 use serde_json::{Value, json};
 
 use crate::foundation::command::CommandError;
@@ -26,7 +27,8 @@ macro_rules! failure {
 pub(crate) use failure;
 
 /// Kinds of failure; the number is the exit code (`sysexits.h`), but for [`Kind::Data`], which shares one.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
 pub(crate) enum Kind {
     /// The command line is wrong.
     Usage = 64,
@@ -34,7 +36,7 @@ pub(crate) enum Kind {
     JobFile = 65,
     /// Another file that was named is wrong; the exit code is that of [`Kind::JobFile`].
     Data = 165,
-    /// Something that was named is not there.
+    /// Something that was named does not exist.
     Missing = 66,
     /// A scheduler or the node daemon does not answer.
     Unreachable = 69,
@@ -44,7 +46,7 @@ pub(crate) enum Kind {
     CannotWrite = 73,
     /// A later try may succeed.
     TryAgain = 75,
-    /// The scheduler said no.
+    /// The scheduler refused.
     Refused = 76,
     /// The user may not do that.
     NotPermitted = 77,
@@ -58,22 +60,6 @@ impl Kind {
         match self {
             Self::Data => Self::JobFile as u8,
             other => other as u8,
-        }
-    }
-
-    fn word(self) -> &'static str {
-        match self {
-            Self::Usage => "usage",
-            Self::JobFile => "job_file",
-            Self::Data => "data",
-            Self::Missing => "missing",
-            Self::Unreachable => "unreachable",
-            Self::Internal => "internal",
-            Self::CannotWrite => "cannot_write",
-            Self::TryAgain => "try_again",
-            Self::Refused => "refused",
-            Self::NotPermitted => "not_permitted",
-            Self::Config => "config",
         }
     }
 }
@@ -156,13 +142,12 @@ impl Error {
     pub(crate) fn render(&self, colour: bool) -> String {
         let mut shown = String::new();
         if let Some(faults) = &self.faults {
-            shown.push_str(&render_problems(
-                &faults.path,
-                &faults.text,
-                &faults.problems,
-                colour,
-            ));
-            shown.push('\n');
+            let Faults {
+                path,
+                text,
+                problems,
+            } = &**faults;
+            shown = render_problems(path, text, problems, colour) + "\n";
         }
         shown + &render_chain(self.source.as_ref(), &self.hints)
     }
@@ -170,7 +155,7 @@ impl Error {
     /// The error for programs.
     pub(crate) fn to_json(&self) -> Value {
         let mut error = json!({
-            "kind": self.kind.word(),
+            "kind": self.kind,
             "exit_code": self.kind.code(),
             "message": self.message(),
             "hints": self.hints,
@@ -196,10 +181,7 @@ impl Error {
 
 fn hinted(kind: Kind, error: impl StdError + Send + Sync + 'static, hint: Option<&str>) -> Error {
     let error = Error::new(kind, error);
-    match hint {
-        Some(hint) => error.hinted(hint),
-        None => error,
-    }
+    hint.into_iter().fold(error, Error::hinted)
 }
 
 /// How to see whether a job is queued of which nobody knows.
@@ -209,30 +191,31 @@ fn look_first(scheduler: &str) -> &'static str {
 }
 
 const STATE_DIR_HINT: &str =
-    "`dlrun config show` tells where the state directory is; `--state-dir` names another";
+    "`dlrun config show` shows where the state directory is; `--state-dir` names another";
 const LATER: &str = "nothing is queued; try again later";
 
 impl From<SchedulerError> for Error {
     fn from(error: SchedulerError) -> Self {
+        use SchedulerError::{
+            Busy, Failed, File, Impossible, NoHistory, Partly, Refused, Unclear, Unreachable,
+        };
         let (kind, hint) = match &error {
-            SchedulerError::Partly { left, source, .. } if left.is_empty() => match &**source {
-                SchedulerError::Refused { .. } => (Kind::Refused, Some("nothing is queued")),
-                SchedulerError::Unclear { scheduler, .. } => {
-                    (Kind::TryAgain, Some(look_first(scheduler)))
-                }
-                SchedulerError::Busy { .. } => (Kind::TryAgain, Some(LATER)),
+            Partly { left, source, .. } if left.is_empty() => match &**source {
+                Refused { .. } => (Kind::Refused, Some("nothing is queued")),
+                Unclear { scheduler, .. } => (Kind::TryAgain, Some(look_first(scheduler))),
+                Busy { .. } => (Kind::TryAgain, Some(LATER)),
                 _ => (Kind::Unreachable, Some(LATER)),
             },
-            SchedulerError::Partly { .. } => (
-                Kind::Refused,
-                Some("cancel what is left with `scancel` before submitting again"),
-            ),
-            SchedulerError::Impossible { .. } => (Kind::Refused, Some("nothing was queued")),
-            SchedulerError::Refused { .. } => (
-                Kind::Refused,
-                Some("nothing was queued; `dlrun plan` shows what was asked for"),
-            ),
-            SchedulerError::Unreachable {
+            Partly { .. } => {
+                let hint = "cancel what is left with `scancel` before submitting again";
+                (Kind::Refused, Some(hint))
+            }
+            Impossible { .. } => (Kind::Refused, Some("nothing was queued")),
+            Refused { .. } => {
+                let hint = "nothing was queued; `dlrun plan` shows what was asked for";
+                (Kind::Refused, Some(hint))
+            }
+            Unreachable {
                 scheduler,
                 source: CommandError::NotFound { program, .. },
             } => {
@@ -241,18 +224,14 @@ impl From<SchedulerError> for Error {
                 );
                 return Self::new(Kind::Unreachable, error).hinted(hint);
             }
-            SchedulerError::Unreachable { .. } => (
-                Kind::Unreachable,
-                Some("try again later; `--scheduler local` runs the job on this machine"),
-            ),
-            SchedulerError::Busy { .. } => (Kind::TryAgain, Some(LATER)),
-            SchedulerError::Unclear { scheduler, .. } => {
-                (Kind::TryAgain, Some(look_first(scheduler)))
+            Unreachable { .. } => {
+                let hint = "try again later; `--scheduler local` runs the job on this machine";
+                (Kind::Unreachable, Some(hint))
             }
-            SchedulerError::Failed { .. } | SchedulerError::NoHistory { .. } => {
-                (Kind::Unreachable, None)
-            }
-            SchedulerError::File { source, .. } => (file_kind(source), None),
+            Busy { .. } => (Kind::TryAgain, Some(LATER)),
+            Unclear { scheduler, .. } => (Kind::TryAgain, Some(look_first(scheduler))),
+            Failed { .. } | NoHistory { .. } => (Kind::Unreachable, None),
+            File { source, .. } => (file_kind(source), None),
         };
         hinted(kind, error, hint)
     }
@@ -288,11 +267,8 @@ impl From<FileError> for Error {
 
 impl From<StoreError> for Error {
     fn from(error: StoreError) -> Self {
-        hinted(
-            Kind::CannotWrite,
-            error,
-            Some("`dlrun list --reindex` makes the index anew from the records"),
-        )
+        let hint = "`dlrun list --reindex` rebuilds the index from the records";
+        hinted(Kind::CannotWrite, error, Some(hint))
     }
 }
 
@@ -335,7 +311,7 @@ impl From<ContainerError> for Error {
             | ContainerError::Answer { .. }
             | ContainerError::NotTried { .. } => (
                 Kind::Unreachable,
-                Some("`dlrun doctor` tells what the container runtime can do here"),
+                Some("`dlrun doctor` shows what the container runtime can do here"),
             ),
         };
         hinted(kind, error, hint)

@@ -14,6 +14,7 @@ use crate::app::session::Session;
 use crate::app::times::parse_time;
 use crate::app::track::Tracker;
 use crate::foundation::clock::now_ms;
+use crate::foundation::named_enum;
 use crate::job::RunId;
 use crate::record::Table;
 use crate::record::export::{
@@ -22,23 +23,23 @@ use crate::record::export::{
 };
 use crate::record::store::{Found, Order, Pages, Selection, Store, StoreError};
 
-/// How rows are written.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Format {
-    Csv,
-    Jsonl,
-    Parquet,
-    Openmetrics,
+named_enum! {
+    /// How rows are written.
+    #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+    pub(crate) enum Format {
+        Csv = "csv",
+        Jsonl = "jsonl",
+        Parquet = "parquet",
+        Openmetrics = "openmetrics",
+    }
 }
 
 impl Format {
-    /// The word of the command line, and how names of its files end.
+    /// How names of its files end.
     fn extension(self) -> &'static str {
         match self {
-            Self::Csv => "csv",
-            Self::Jsonl => "jsonl",
-            Self::Parquet => "parquet",
             Self::Openmetrics => "om",
+            other => other.as_str(),
         }
     }
 }
@@ -538,7 +539,7 @@ impl From<ConsumerError> for Error {
             ConsumerFault::Busy => (Kind::TryAgain, "one at a time; it will bring the rows"),
             ConsumerFault::Cursor => (
                 Kind::CannotWrite,
-                "`dlrun config show` tells where the state directory is",
+                "`dlrun config show` shows where the state directory is",
             ),
             ConsumerFault::Damaged | ConsumerFault::SetBack => (Kind::Config, restart),
             ConsumerFault::OtherStore => (

@@ -60,7 +60,11 @@ fn operation(matches: &ArgMatches) -> String {
 
 /// Help and version are results; anything else is a usage error, for programs too.
 fn not_parsed(error: &clap::Error, json: bool) -> u8 {
-    if error.use_stderr() && json {
+    if !error.use_stderr() {
+        let _ = error.print();
+        return 0;
+    }
+    if json {
         let text = error.render().to_string();
         // The error alone: what follows a blank line is usage.
         let lines = text.lines().take_while(|line| !line.is_empty());
@@ -69,27 +73,28 @@ fn not_parsed(error: &clap::Error, json: bool) -> u8 {
         let usage =
             Error::new(Kind::Usage, message).hinted("`dlrun --help` lists the verbs and options");
         Output::new(true, "dlrun").failure(&usage);
-        return Kind::Usage as u8;
-    }
-    let _ = error.print();
-    if error.use_stderr() {
-        Kind::Usage as u8
     } else {
-        0
+        let _ = error.print();
     }
+    Kind::Usage.code()
 }
 
 fn dispatch(cli: &Cli, output: Output) -> Result<u8, Error> {
     let session =
         |scheduler: Option<&str>| Session::open(output, cli.global.state_dir.as_deref(), scheduler);
     match &cli.verb {
-        Verb::Submit(args) => commands::submit::run(&session(args.job.scheduler.as_deref())?, args),
-        Verb::Check(args) if args.schema => commands::schema::run(output),
-        Verb::Check(args) => {
-            commands::check::run(&session(args.scheduler.as_deref())?, &args.request())
+        Verb::Submit(args) => {
+            commands::submit::run(&session(args.job.options.scheduler.as_deref())?, args)
         }
-        Verb::Plan(args) => commands::plan::run(&session(args.scheduler.as_deref())?, args),
-        Verb::Render(args) => commands::render::run(&session(args.job.scheduler.as_deref())?, args),
+        Verb::Check(args) if args.schema => commands::schema::run(output),
+        Verb::Check(args) => commands::check::run(
+            &session(args.options.scheduler.as_deref())?,
+            &args.request(),
+        ),
+        Verb::Plan(args) => commands::plan::run(&session(args.options.scheduler.as_deref())?, args),
+        Verb::Render(args) => {
+            commands::render::run(&session(args.job.options.scheduler.as_deref())?, args)
+        }
         Verb::Convert(args) => commands::convert::run(&session(None)?, args),
         Verb::List(args) => commands::list::run(&session(None)?, args),
         Verb::Show(args) => commands::show::run(&session(None)?, args),

@@ -183,7 +183,7 @@ fn table_text(
     let records = records.map(|records| records.display().to_string());
     let imported = || "none here: the run was imported".to_owned();
     rows.add("records", records.unwrap_or_else(imported));
-    rows.to_text()
+    rows.into_text()
 }
 
 /// The end of the traceback of a run that failed, where its last line is not all of it: that is the cause.

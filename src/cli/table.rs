@@ -63,7 +63,7 @@ impl Rows {
         &self.0
     }
 
-    pub(crate) fn to_text(self) -> String {
+    pub(crate) fn into_text(self) -> String {
         let mut table = table();
         table.add_rows(self.0);
         fitted(table)

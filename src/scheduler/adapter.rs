@@ -133,10 +133,6 @@ pub trait Adapter: Sync {
     fn gives_whole_nodes(&self) -> bool {
         true
     }
-    /// What joins features of nodes that must all hold; `None`: they are not all for asking.
-    fn joint_of_features(&self) -> Option<&'static str> {
-        None
-    }
 
     /// What its lines in the script begin with, and the lines.
     fn directives(&self, _plan: &Plan) -> (&'static str, Vec<String>) {

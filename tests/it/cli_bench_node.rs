@@ -224,7 +224,6 @@ fn what_cannot_be_measured_is_refused_before_it_is_tried() {
     let _ = bench(&["--arrays=900TiB"])
         .code(64)
         .warns("more than half of the");
-    let _ = bench(&["--queue=batch"]).code(64).warns("--submit");
     assert_eq!(targets(&env), Vec::<PathBuf>::new());
 }
 
@@ -274,105 +273,4 @@ fn files_that_are_wrong_are_told_and_stop_nothing() {
         .says(&run[..4])
         .warns("passed over")
         .warns("is damaged");
-}
-
-#[test]
-fn a_job_on_this_machine_keeps_what_it_found() {
-    let env = TestEnv::new();
-    let arguments = [
-        "bench",
-        "node",
-        "--submit",
-        "--scheduler=local",
-        "--force",
-        "--arrays=3MiB",
-        "--no-disk",
-        "--json",
-    ];
-    let told = env.dlrun(arguments).run().code(0).result();
-    let jobs = told["jobs"].as_array().expect("a list");
-    assert_eq!((jobs.len(), &jobs[0]["ok"]), (1, &json!(true)), "{told}");
-    env.wait_state(jobs[0]["run_id"].as_str().expect("an id"), "completed");
-    let text = fs::read_to_string(jobs[0]["output"].as_str().expect("a file")).expect("an output");
-    assert!(
-        text.contains("one core") && text.contains("kept in"),
-        "{text}"
-    );
-    assert_eq!(targets(&env).len(), 1);
-}
-
-/// Two kinds of nodes that take jobs, one of which is in two queues, and one that is down.
-#[test]
-fn each_kind_of_node_of_a_site_gets_a_job_of_its_own() {
-    let env = TestEnv::new();
-    let sbatch = env.fake_slurm();
-    let nodes = "batch|4|16|1|64000|(null)|idle|ib|c[1-4]\ndebug|4|16|1|64000|(null)|idle|ib|c[1-4]\n\
-                 gpu|2|32|1|64000|gpu:h100:8|idle|ib,nvl|g[1-2]\nbatch|2|8|1|32000|(null)|down|old|d[1-2]";
-    let queue = |name: &str, default: &str| {
-        format!(
-            "PartitionName={name} AllowAccounts=ALL Default={default} MinNodes=0 MaxTime=1-00:00:00 State=UP"
-        )
-    };
-    let queues = [
-        queue("debug", "NO"),
-        queue("batch", "YES"),
-        queue("gpu", "NO"),
-    ]
-    .join("\n");
-    let _ = env.fake("sinfo").hook(&format!(
-        "case $* in *--version*) echo 'slurm 22.05.8' ;; *) cat <<'END'\n{nodes}\nEND\n;; esac"
-    ));
-    let _ = env.fake("scontrol").hook(&format!(
-        "case $* in *partition*) cat <<'END'\n{queues}\nEND\n;; esac"
-    ));
-    let done = env
-        .dlrun(["bench", "node", "--submit", "--json", "--dir=/scratch"])
-        .run()
-        .code(0);
-    let told = done.result();
-    assert_eq!(told["jobs"].as_array().map(Vec::len), Some(2), "{told}");
-    assert!(
-        told["left_out"][0]
-            .as_str()
-            .is_some_and(|why| why.contains("none is up")),
-        "{told}"
-    );
-    let script = |number: usize| {
-        let run = told["jobs"][number]["run_id"].as_str().expect("an id");
-        fs::read_to_string(env.run_dir(run).join("job.sh")).expect("a script")
-    };
-    let has = |script: &str, part: &str| assert!(script.contains(part), "{part} in\n{script}");
-    for part in [
-        "--partition=batch",
-        "--cpus-per-task=16",
-        "--constraint=ib",
-        "--exclusive",
-        "/scratch",
-    ] {
-        has(&script(0), part);
-    }
-    for part in [
-        "--partition=gpu",
-        "--cpus-per-task=32",
-        "h100:8",
-        "--exclusive",
-        "ib&nvl",
-    ] {
-        has(&script(1), part);
-    }
-    assert_eq!(sbatch.calls().len(), 2);
-    let _ = env
-        .dlrun(["bench", "node", "--submit", "--queue=none"])
-        .run()
-        .code(66)
-        .warns("no queue `none`");
-    // A queue with nothing that is up.
-    let _ = env
-        .fake("sinfo")
-        .hook("case $* in *--version*) echo 'slurm 22.05.8' ;; esac");
-    let _ = env
-        .dlrun(["bench", "node", "--submit"])
-        .run()
-        .code(75)
-        .warns("no kind of node");
 }

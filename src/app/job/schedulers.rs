@@ -4,7 +4,6 @@ use crate::app::session::Session;
 use crate::foundation::command::find;
 use crate::job::SchedulerKind;
 use crate::plan::{Rejected, SchedulerFacts};
-use crate::scheduler::adapter_for;
 use crate::scheduler::find::Qsub;
 use crate::scheduler::slurm::OWN_VARIABLES;
 
@@ -14,11 +13,6 @@ pub(crate) struct Schedulers {
     pub(crate) found: Vec<SchedulerFacts>,
     /// What looks like a scheduler and does not take the job.
     pub(crate) passed_over: Vec<Rejected>,
-}
-
-/// What joins features of nodes that a job asks for together; `None`: not all of them can be asked for.
-pub(crate) fn joint_of_features(kind: SchedulerKind) -> Option<&'static str> {
-    adapter_for(kind).joint_of_features()
 }
 
 /// Looks for schedulers. `asked` is the one that job file, setting or flag name, if any. `sbatch` takes the job before

@@ -2,23 +2,12 @@
 
 use std::path::PathBuf;
 
-use clap::{Args, ValueEnum, ValueHint};
+use clap::builder::PossibleValuesParser;
+use clap::{Args, ValueHint};
 
-use crate::app::export::{self, ExportRequest};
+use super::word;
+use crate::app::export::{ExportRequest, Format};
 use crate::record::Table;
-
-/// The words of `--what`.
-const TABLES: [&str; 9] = [
-    "runs",
-    "usage",
-    "timings",
-    "gpus",
-    "metrics",
-    "events",
-    "samples",
-    "gpu-samples",
-    "process-samples",
-];
 
 pub(crate) const EXPORT: &str = "Write runs, timings, usage and samples for other programs
 
@@ -30,12 +19,14 @@ One that changes later comes again, with a larger seq. The columns are in docs/e
 #[derive(Debug, Args)]
 pub(crate) struct Export {
     /// Which tables, separated by commas; several need --format jsonl or --output-dir
-    #[arg(long, value_name = "TABLES", value_delimiter = ',', default_value = "runs", value_parser = TABLES)]
+    #[arg(long, value_name = "TABLES", value_delimiter = ',', default_value = "runs",
+        value_parser = PossibleValuesParser::new(Table::ALL.map(Table::as_str)))]
     pub(crate) what: Vec<String>,
-    /// How rows are written
-    #[arg(long, value_name = "FORMAT", default_value = "csv")]
+    /// How rows are written: csv (RFC 4180, with a head), jsonl (one JSON object a line; what `dlrun import` reads), parquet
+    /// (compressed with zstd), openmetrics (series with times for Prometheus; of runs, usage, timings, gpus and samples)
+    #[arg(long, value_name = "FORMAT", default_value = "csv", value_parser = word(Format::ALL.map(|format| (format.as_str(), format))))]
     pub(crate) format: Format,
-    /// Only rows of this time and later: 2026-11-20, 2026-11-20T08:00, 2026-11-20T08:00Z, or so long ago: 7d, 12h
+    /// Only rows of this time and later: 2026-11-20, 2026-11-20T08:00, 2026-11-20T08:00Z, or an age such as 7d or 12h
     #[arg(long, value_name = "TIME")]
     pub(crate) since: Option<String>,
     /// Only rows before this time
@@ -56,7 +47,7 @@ pub(crate) struct Export {
     /// Only rows that this consumer has not got yet, each exactly once; without --output-dir into the setting `export.dir`
     #[arg(long, value_name = "NAME", conflicts_with_all = ["since", "until", "run", "output"])]
     pub(crate) since_last: Option<String>,
-    /// Forget what the consumer got: all rows come again
+    /// Forget what the consumer got: export all rows again
     #[arg(long, requires = "since_last")]
     pub(crate) restart: bool,
     /// Read this database instead of your own records: a node's, such as /var/lib/dlrun/dlrun.db, or a site's
@@ -75,12 +66,7 @@ impl Export {
         }
         ExportRequest {
             tables,
-            format: match self.format {
-                Format::Csv => export::Format::Csv,
-                Format::Jsonl => export::Format::Jsonl,
-                Format::Parquet => export::Format::Parquet,
-                Format::Openmetrics => export::Format::Openmetrics,
-            },
+            format: self.format,
             since: self.since.clone(),
             until: self.until.clone(),
             user: self.user.clone(),
@@ -91,27 +77,5 @@ impl Export {
             restart: self.restart,
             store: self.store.clone(),
         }
-    }
-}
-
-#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-pub(crate) enum Format {
-    /// RFC 4180, with a head
-    Csv,
-    /// One JSON object a line; what `dlrun import` reads
-    Jsonl,
-    /// Parquet, compressed with zstd
-    Parquet,
-    /// Series with times for Prometheus; of runs, usage, timings, gpus and samples
-    Openmetrics,
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn every_table_has_its_word() {
-        assert_eq!(TABLES, Table::ALL.map(Table::as_str));
     }
 }

@@ -2,9 +2,9 @@
 
 use std::path::PathBuf;
 
-use clap::builder::{PossibleValuesParser, TypedValueParser};
 use clap::{Args, Subcommand, ValueHint};
 
+use super::word;
 use crate::foundation::units::{Bytes, Walltime};
 use crate::image::catalogue::Accelerator;
 use crate::job::Provenance;
@@ -19,9 +19,9 @@ pub(crate) struct ImageArgs {
 pub(crate) enum ImageVerb {
     /// List the images of the catalogue
     List(ImageList),
-    /// Tell all that is known of an image
+    /// Show all that is known of an image
     Show(ImageShow),
-    /// Run images and tell whether they are as they are described
+    /// Run images and check whether they are as described
     #[command(long_about = CHECK)]
     Check(ImageCheck),
     /// Add an image to the catalogue
@@ -69,7 +69,7 @@ pub(crate) struct ImageRemove {
     pub(crate) site: bool,
 }
 
-const CHECK: &str = "Run images and tell whether they are as they are described
+const CHECK: &str = "Run images and check whether they are as described
 
 A small program in the image looks for Python, imports the framework, compiles something with each graph compiler, asks for GPUs \
 where this machine has some, and loads the MPI library. It has no network and nothing of yours: neither home directory nor \
@@ -84,7 +84,7 @@ pub(crate) struct ImageCheck {
     /// All images of the catalogue that are files here
     #[arg(long, conflicts_with = "images")]
     pub(crate) all: bool,
-    /// Compute the files' SHA-256 too, and hold it against the catalogue
+    /// Compute the files' SHA-256 too, and compare it with the catalogue
     #[arg(long)]
     pub(crate) digest: bool,
     /// How long an image may take
@@ -130,20 +130,8 @@ const ADD: &str = "Add an image to the catalogue
 What the image is, its labels say where dlrun built it; options say the rest, and win. The image is run once, as by \
 `dlrun image check`, and taken in where it is as described. Its SHA-256 is computed. Nothing is copied.";
 
-/// One of a table's words.
-fn word<T: Copy + Send + Sync + 'static, const N: usize>(
-    words: &'static [(&'static str, T); N],
-) -> impl TypedValueParser<Value = T> {
-    PossibleValuesParser::new(words.iter().map(|(word, _)| *word)).try_map(move |said| {
-        let found = words.iter().find(|(word, _)| *word == said);
-        found
-            .map(|(_, value)| *value)
-            .ok_or("it is none of the words")
-    })
-}
-
-/// What is said of an image. What is left out is taken from the labels in it.
-#[derive(Debug, Args, Default)]
+/// What the options say of an image. What is left out is taken from its labels.
+#[derive(Debug, Clone, Args, Default)]
 #[command(next_help_heading = "What the image is; default: what its labels say")]
 pub(crate) struct Claims {
     /// tensorflow, pytorch, keras, mxnet, jax, ...
@@ -153,10 +141,10 @@ pub(crate) struct Claims {
     #[arg(long, value_name = "VERSION")]
     pub(crate) version: Option<String>,
     /// Where it got the framework from
-    #[arg(long, value_name = "FROM", value_parser = word(&Provenance::WORDS))]
+    #[arg(long, value_name = "FROM", value_parser = word(Provenance::WORDS))]
     pub(crate) provenance: Option<Provenance>,
     /// What the framework computes on
-    #[arg(long, value_name = "KIND", value_parser = word(&Accelerator::WORDS))]
+    #[arg(long, value_name = "KIND", value_parser = word(Accelerator::WORDS))]
     pub(crate) gpu: Option<Accelerator>,
     /// CUDA's version in the image
     #[arg(long, value_name = "VERSION")]
@@ -176,7 +164,7 @@ pub(crate) struct Claims {
     /// The MPI in it and its version, such as "openmpi 4.1"
     #[arg(long, value_name = "MPI")]
     pub(crate) mpi: Option<String>,
-    /// Its content; of a file it is held against the file
+    /// Its digest; that of a file is checked
     #[arg(long, value_name = "sha256:HEX")]
     pub(crate) digest: Option<String>,
     /// It runs with --fakeroot only
@@ -187,7 +175,7 @@ pub(crate) struct Claims {
 const BUILD: &str = "Build an image from its recipe, check it, and add it to the catalogue
 
 The recipe for the target is written as a definition file and built, with --fakeroot where you are not root. While it is built, \
-the phases and the last line are shown; the whole log is kept beside the image. What is not said is the recipe's choice.";
+the phases and the last line are shown; the whole log is kept beside the image. The rest is the recipe's choice.";
 
 #[derive(Debug, Args)]
 #[command(long_about = BUILD)]
@@ -213,10 +201,10 @@ pub(crate) struct ImageBuild {
     #[arg(long, value_name = "COMPILER")]
     pub(crate) compiler: Option<String>,
     /// Where to take the framework from
-    #[arg(long, value_name = "FROM", value_parser = word(&Provenance::WORDS))]
+    #[arg(long, value_name = "FROM", value_parser = word(Provenance::WORDS))]
     pub(crate) provenance: Option<Provenance>,
     /// What the framework is to compute on
-    #[arg(long, value_name = "KIND", value_parser = word(&Accelerator::WORDS))]
+    #[arg(long, value_name = "KIND", value_parser = word(Accelerator::WORDS))]
     pub(crate) gpu: Option<Accelerator>,
     /// A Python package to put in: scikit-learn, 'numpy<2'; may be repeated. With --definition: one that it has
     #[arg(long, value_name = "PACKAGE")]

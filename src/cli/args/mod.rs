@@ -8,8 +8,9 @@ mod records;
 mod report;
 
 use std::ffi::OsString;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
+use clap::builder::{PossibleValuesParser, TypedValueParser};
 use clap::{Args, Parser, Subcommand, ValueEnum, ValueHint};
 
 pub(crate) use self::bench::{BenchArgs, BenchNode, BenchRun, BenchShow, BenchVerb};
@@ -49,26 +50,26 @@ pub(crate) struct Global {
     /// Keep records in this directory instead of $XDG_STATE_HOME/dlrun
     #[arg(long, global = true, display_order = 901, value_name = "DIR", value_hint = ValueHint::DirPath)]
     pub(crate) state_dir: Option<PathBuf>,
-    /// Tell more on standard error; twice: every command that is run
+    /// Print more on standard error; twice: every command that is run
     #[arg(short, long, global = true, display_order = 902, action = clap::ArgAction::Count)]
     pub(crate) verbose: u8,
 }
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum Verb {
-    /// Hand a job over to the scheduler
+    /// Submit a job to the scheduler
     Submit(Submit),
-    /// Tell what is wrong with a job file, before anything is queued
+    /// Check a job file before anything is queued
     Check(Check),
-    /// Tell what will happen and why
+    /// Show what will happen and why
     Plan(JobFile),
-    /// Print the batch script that `submit` would hand over
+    /// Print the batch script that `submit` would submit
     Render(Render),
-    /// Make a job file of MODAK's JSON or of a script with #SBATCH or #PBS lines
+    /// Create a job file from MODAK's JSON or from a script with #SBATCH or #PBS lines
     Convert(Convert),
     /// List runs, newest first
     List(List),
-    /// Tell what is known of a run
+    /// Show what is known of a run
     Show(Show),
     /// Write a report of a run, or of several side by side
     #[command(long_about = report::ABOUT)]
@@ -85,13 +86,13 @@ pub(crate) enum Verb {
     /// Delete the records of runs that are over
     #[command(long_about = records::PRUNE)]
     Prune(Prune),
-    /// Tell what works here and what does not; exit code 78 where something fails
+    /// Check what works here and what does not; exit code 78 if something fails
     #[command(long_about = DOCTOR)]
     Doctor,
-    /// Tell what is recognised in a saved output: epochs, steps, rates, from which lines
+    /// Show which epochs, steps and rates dlrun finds in a saved output, and from which lines
     #[command(long_about = TIMINGS)]
     Timings(Timings),
-    /// Tell in dlrun's words what a scheduler printed
+    /// Explain saved scheduler output
     #[command(long_about = EXPLAIN)]
     Explain(Explain),
     /// Write runs, timings, usage and samples for other programs
@@ -102,11 +103,11 @@ pub(crate) enum Verb {
     /// Read runs back that `dlrun export --format jsonl` wrote, here or elsewhere
     #[command(long_about = records::IMPORT)]
     Import(Import),
-    /// The images that jobs run in
+    /// Manage the images that jobs run in
     Image(ImageArgs),
-    /// What the recorded runs say of runs to come
+    /// Predict runs from the recorded ones
     Model(ModelArgs),
-    /// Measurements: matrices of trainings, and what a kind of node can do
+    /// Measure matrices of trainings, and what a kind of node can do
     Bench(BenchArgs),
     /// Print the completion script of a shell
     Completions(Completions),
@@ -124,7 +125,19 @@ pub(crate) enum Verb {
     LocalRun { run_dir: PathBuf },
 }
 
-/// What has a page of its own, each named as its page is: dlrun itself, its verbs and theirs; neither inner ones nor `help`.
+/// One of a table's words.
+fn word<T: Copy + Send + Sync + 'static, const N: usize>(
+    words: [(&'static str, T); N],
+) -> impl TypedValueParser<Value = T> {
+    PossibleValuesParser::new(words.iter().map(|(word, _)| *word)).try_map(move |said| {
+        let found = words.iter().find(|(word, _)| *word == said);
+        found
+            .map(|(_, value)| *value)
+            .ok_or("it is none of the words")
+    })
+}
+
+/// What has its own page, each named as its page is: dlrun itself, its verbs and theirs; neither inner ones nor `help`.
 pub(crate) fn pages() -> Vec<clap::Command> {
     let mut root = <Cli as clap::CommandFactory>::command().term_width(100);
     root.build();
@@ -147,19 +160,19 @@ pub(crate) struct JobFile {
     /// The job file, or its name without `.toml`; MODAK's JSON too
     #[arg(value_hint = ValueHint::FilePath)]
     pub(crate) file: PathBuf,
+    #[command(flatten)]
+    pub(crate) options: JobOptions,
+}
+
+/// How a job file is read.
+#[derive(Debug, Clone, Args)]
+pub(crate) struct JobOptions {
     /// Who takes the job; auto: the one whose commands are found, else this machine
     #[arg(long, value_name = "KIND", value_parser = SchedulerKind::NAMES)]
     pub(crate) scheduler: Option<String>,
     /// Skip the checks of files and programs, which may be on the nodes only, and of the site
     #[arg(long)]
     pub(crate) no_check: bool,
-    #[command(flatten)]
-    pub(crate) overrides: Given,
-}
-
-/// What the command line says in place of the job file.
-#[derive(Debug, Clone, Default, Args)]
-pub(crate) struct Given {
     /// Set a key of the job file for this time, such as resources.walltime=2h; may be repeated
     #[arg(long, value_name = "KEY=VALUE")]
     pub(crate) set: Vec<String>,
@@ -171,17 +184,17 @@ pub(crate) struct Given {
     pub(crate) arguments: Vec<String>,
 }
 
-impl Given {
-    fn overrides(&self) -> Overrides {
-        let Self {
-            set,
-            name,
-            arguments,
-        } = self.clone();
-        Overrides {
-            set,
-            name,
-            arguments,
+impl JobOptions {
+    /// What is to be loaded.
+    fn request(&self, file: &Path) -> JobRequest {
+        JobRequest {
+            file: file.to_owned(),
+            no_check: self.no_check,
+            overrides: Overrides {
+                set: self.set.clone(),
+                name: self.name.clone(),
+                arguments: self.arguments.clone(),
+            },
         }
     }
 }
@@ -189,11 +202,7 @@ impl Given {
 impl JobFile {
     /// What is to be loaded.
     pub(crate) fn request(&self) -> JobRequest {
-        JobRequest {
-            file: self.file.clone(),
-            no_check: self.no_check,
-            overrides: self.overrides.overrides(),
-        }
+        self.options.request(&self.file)
     }
 }
 
@@ -202,14 +211,8 @@ pub(crate) struct Check {
     /// The job file, or its name without `.toml`; MODAK's JSON too
     #[arg(value_hint = ValueHint::FilePath, required_unless_present = "schema")]
     pub(crate) file: Option<PathBuf>,
-    /// Who takes the job; auto: the one whose commands are found, else this machine
-    #[arg(long, value_name = "KIND", value_parser = SchedulerKind::NAMES)]
-    pub(crate) scheduler: Option<String>,
-    /// Skip the checks of files and programs, which may be on the nodes only, and of the site
-    #[arg(long)]
-    pub(crate) no_check: bool,
     #[command(flatten)]
-    pub(crate) overrides: Given,
+    pub(crate) options: JobOptions,
     /// Print the JSON Schema of the job file, for editors, and end
     #[arg(long, conflicts_with_all = ["file", "scheduler", "no_check", "set", "name", "arguments"])]
     pub(crate) schema: bool,
@@ -218,11 +221,8 @@ pub(crate) struct Check {
 impl Check {
     /// What is checked. Without a file only the schema is asked for.
     pub(crate) fn request(&self) -> JobRequest {
-        JobRequest {
-            file: self.file.clone().unwrap_or_default(),
-            no_check: self.no_check,
-            overrides: self.overrides.overrides(),
-        }
+        let file = self.file.as_deref();
+        self.options.request(file.unwrap_or(Path::new("")))
     }
 }
 
@@ -288,7 +288,7 @@ pub(crate) struct List {
     /// Only runs of this job name
     #[arg(long)]
     pub(crate) name: Option<String>,
-    /// Make the index anew from the records first
+    /// Rebuild the index from the records first
     #[arg(long)]
     pub(crate) reindex: bool,
     /// Ask the scheduler's accounting too (slow)
@@ -322,7 +322,7 @@ pub(crate) struct Show {
     pub(crate) store: Option<PathBuf>,
 }
 
-const DOCTOR: &str = "Tell what works here and what does not; exit code 78 where something fails
+const DOCTOR: &str = "Check what works here and what does not; exit code 78 if something fails
 
 Looks at the state directory and its index, the scheduler with its queues, nodes and accounting, dlrun on the nodes, clocks, \
 container runtime, Python, the node daemon, GPUs and cgroups. Each finding comes with what to do about it. A scheduler that \
@@ -360,7 +360,7 @@ pub(crate) struct Logs {
     /// A run: the beginning of its id, its name, the scheduler's job id, or @1 for the latest
     #[arg(value_name = "RUN", default_value = "@1")]
     pub(crate) run: String,
-    /// Go on until the run ends
+    /// Continue until the run ends
     #[arg(short, long)]
     pub(crate) follow: bool,
     /// Only the last lines
@@ -392,7 +392,7 @@ pub(crate) struct Cancel {
     /// Runs: the beginning of an id, a name, a job id, or @1 for the latest
     #[arg(value_name = "RUN", required_unless_present = "all")]
     pub(crate) runs: Vec<String>,
-    /// All of your runs that go on; asks nothing
+    /// All of your pending and running runs; asks nothing
     #[arg(long, conflicts_with = "runs")]
     pub(crate) all: bool,
     /// Only these elements of one array: 3,7-9
@@ -409,16 +409,16 @@ fn elements(text: &str) -> Result<ArraySpec, String> {
     }
 }
 
-const EXPLAIN: &str = "Tell in dlrun's words what a scheduler printed
+const EXPLAIN: &str = "Explain saved scheduler output
 
 Reads saved outputs: squeue, sacct and scontrol show job or node, sinfo, seff, qstat, qstat -f and -x, and pbsnodes in the \
 forms that they print, refusals of sbatch and qsub, and the lines in a job's own output by which the scheduler \
 says why it ended the job. Prompts, quote marks and indentation may be left in; of several outputs in one \
 text each is shown. For a table without a head, keep the command above it or name the columns.";
 
-const TIMINGS: &str = "Tell what is recognised in a saved output: epochs, steps, rates, from which lines.\n\n\
+const TIMINGS: &str = "Show which epochs, steps and rates dlrun finds in a saved output, and from which lines.\n\n\
 Nothing is run and nothing is recorded. It is the way to try a pattern before a job waits for a day. Durations are as \
-printed; what the times at the beginning of lines say is told apart.";
+printed; durations by the times at the beginning of lines are shown separately.";
 
 #[derive(Debug, Args)]
 pub(crate) struct Timings {
@@ -444,7 +444,7 @@ pub(crate) struct Explain {
     /// The columns of a table without a head, as the program calls them: JobID,State,ExitCode
     #[arg(long, value_name = "NAMES", value_delimiter = ',')]
     pub(crate) columns: Vec<String>,
-    /// What stands between two columns
+    /// What separates two columns
     #[arg(long, value_name = "TEXT", default_value = "|")]
     pub(crate) separator: String,
 }
@@ -459,7 +459,7 @@ pub(crate) struct ConfigArgs {
 pub(crate) enum ConfigVerb {
     /// Every setting with its value and where the value comes from
     Show,
-    /// Print dlrun_events.py, with which a Python program tells how far it is
+    /// Print dlrun_events.py, which lets a Python program report its progress
     ///
     /// Put it beside the program: dlrun config events-module > dlrun_events.py
     EventsModule,

@@ -17,25 +17,25 @@ pub(crate) enum ModelVerb {
     /// Learn from the recorded runs how long trainings take
     #[command(long_about = FIT)]
     Fit(ModelFit),
-    /// Tell what a model has learned, from how many runs, and what it cannot say
+    /// Show what a model has learned, from how many runs, and what it cannot say
     Show(ModelShow),
-    /// Tell how good the model is: on runs that were held back, or by what it foretold
+    /// Evaluate the model on held-out runs, or by its forecasts
     #[command(long_about = EVALUATE)]
     Evaluate(ModelEvaluate),
-    /// Tell how long a job would take, and how much memory, with how sure that is
+    /// Predict how long a job takes, and how much memory, with how sure that is
     Predict(ModelPredict),
 }
 
 const FIT: &str = "Learn from the recorded runs how long trainings take
 
-Reads all runs of your records, or of --store, and keeps the model under models/ of the state directory; `plan` and `submit` go by \
+Reads all runs of your records, or of --store, and keeps the model under models/ of the state directory; `plan` and `submit` use \
 it from then on. The last models are kept (setting `model.keep`), and can be shown by their names. How it works: docs/model.md.";
 
-const EVALUATE: &str = "Tell how good the model is: on runs that were held back, or by what it foretold
+const EVALUATE: &str = "Evaluate the model on held-out runs, or by its forecasts
 
-Without --live parts of the recorded runs are held back in turn, a model is fitted on the rest, and what it says of them is held \
-against what came, beside the simplest guess: the last similar run. With --live the forecasts that were made when runs were submitted are held \
-against these runs.";
+Without --live parts of the recorded runs are held back in turn, a model is fitted on the rest, and its predictions \
+are compared with what was measured, beside the simplest guess: the last similar run. With --live the forecasts that were made when runs \
+were submitted are compared with these runs.";
 
 impl ModelVerb {
     /// The model that is asked for, by name or file.
@@ -50,7 +50,7 @@ impl ModelVerb {
     /// The scheduler that is asked for.
     pub(crate) fn scheduler(&self) -> Option<&str> {
         match self {
-            Self::Predict(args) => args.job.scheduler.as_deref(),
+            Self::Predict(args) => args.job.options.scheduler.as_deref(),
             Self::Show(_) | Self::Fit(_) | Self::Evaluate(_) => None,
         }
     }
@@ -64,20 +64,20 @@ pub(crate) struct ModelFit {
     /// Also write the model for all users, where the setting `model.path` says
     #[arg(long)]
     pub(crate) publish: bool,
-    /// Only write the model to this file; nothing is taken into use
+    /// Only write the model to this file; it is not activated
     #[arg(short, long, value_name = "FILE", value_hint = ValueHint::FilePath, conflicts_with = "publish")]
     pub(crate) output: Option<PathBuf>,
-    /// Says nothing any more: the new model is always taken into use
+    /// Has no effect: the new model is always activated
     #[arg(long, hide = true)]
     pub(crate) force: bool,
 }
 
 #[derive(Debug, Args)]
 pub(crate) struct ModelShow {
-    /// One of your models, or a file; without: the one that plans go by
+    /// One of your models, or a file; without: the one that plans use
     #[arg(value_name = "NAME|FILE", value_hint = ValueHint::FilePath)]
     pub(crate) model: Option<PathBuf>,
-    /// All effects, not only the ten that are told of each kind
+    /// All effects, not only the ten that are shown of each kind
     #[arg(long)]
     pub(crate) all: bool,
 }
@@ -96,7 +96,7 @@ pub(crate) struct ModelEvaluate {
 pub(crate) struct ModelPredict {
     #[command(flatten)]
     pub(crate) job: JobFile,
-    /// By one of your models, or a file; without: the one that plans go by
+    /// By one of your models, or a file; without: the one that plans use
     #[arg(long, value_name = "NAME|FILE", value_hint = ValueHint::FilePath)]
     pub(crate) model: Option<PathBuf>,
     /// As on this model of CPU, or of GPU for a job with GPUs, with the CPUs that the job asks for; `model show` names those that

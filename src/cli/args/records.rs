@@ -42,10 +42,10 @@ pub(crate) struct Import {
     /// Into this database, made where it is missing, instead of your own records
     #[arg(long, value_name = "DB", value_hint = ValueHint::FilePath)]
     pub(crate) store: Option<PathBuf>,
-    /// Does nothing any more: invalid lines are always passed over
+    /// Has no effect: invalid lines are always skipped
     #[arg(long, hide = true)]
     pub(crate) keep_going: bool,
-    /// Tell what would be taken in, and change nothing
+    /// Show what would be imported, and change nothing
     #[arg(long)]
     pub(crate) dry_run: bool,
 }

@@ -14,7 +14,7 @@ read it.";
 
 #[derive(Debug, Args)]
 pub(crate) struct Report {
-    /// Runs: ids or their beginnings, names, job ids; @1 is the latest. The others are held against the first
+    /// Runs: ids or their beginnings, names, job ids; @1 is the latest. Runs are compared with the first one
     #[arg(required = true, value_name = "RUN")]
     pub(crate) runs: Vec<String>,
     /// Write there, - for standard output; a report that is there is replaced. Without it HTML goes to

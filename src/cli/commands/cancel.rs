@@ -1,4 +1,4 @@
-//! `dlrun cancel`: tells schedulers to stop runs.
+//! `dlrun cancel`: asks schedulers to stop runs.
 
 use std::time::Duration;
 
@@ -13,7 +13,7 @@ use crate::foundation::clock::now_ms;
 use crate::job::{ArraySpec, JobState, RunId};
 
 /// Runs the verb. All runs are found before any is cancelled; a run that is over stays as it is. One that cannot be
-/// cancelled keeps no other from it.
+/// cancelled does not keep the rest from it.
 pub(crate) fn run(session: &Session, args: &Cancel) -> Result<u8, Error> {
     if args.element.is_some() && args.runs.len() > 1 {
         return Err(Error::new(Kind::Usage, "`--element` takes one run"));
@@ -25,28 +25,37 @@ pub(crate) fn run(session: &Session, args: &Cancel) -> Result<u8, Error> {
         named(&mut tracker, &args.runs)?
     };
     let tracked = tracker.refresh(&run_ids, false)?;
-    if let (Some(asked), Some(tracked)) = (&args.element, tracked.first()) {
-        check(asked, tracked)?;
+    match (&args.element, tracked.first()) {
+        (Some(asked), Some(tracked)) => expect_elements(asked, tracked)?,
+        _ => give_notice(&tracker, &tracked),
     }
-    if args.element.is_none() {
-        give_notice(&tracker, &tracked);
-    }
-    let mut told = Vec::new();
-    let mut text = String::new();
-    let mut failures = Vec::new();
+    let (mut runs, mut text, mut failures) = (Vec::new(), String::new(), Vec::new());
     for tracked in tracked {
         match cancel(session, &tracker, &tracked, args.element.as_ref()) {
             Ok((value, line)) => {
-                told.push(value);
+                runs.push(value);
                 text.push_str(&line);
             }
             Err(error) => failures.push((tracked.record.run_id, error)),
         }
     }
-    if told.is_empty() && failures.is_empty() {
-        "no run goes on\n".clone_into(&mut text);
+    if runs.is_empty() && failures.len() == 1 {
+        return Err(failures.remove(0).1);
     }
-    finish(session, &told, &text, failures)
+    if runs.is_empty() && failures.is_empty() {
+        text.push_str("no run is pending or running\n");
+    }
+    // The exit code is that of the worst.
+    let worst = failures.iter().map(|(_, error)| error.kind.code()).max();
+    for (run_id, error) in &failures {
+        session.note(&format!("run {run_id} was not cancelled:"));
+        if !session.output.json {
+            session.output.failure(error);
+        }
+        runs.push(json!({ "run_id": run_id, "asked": false, "error": error.to_json() }));
+    }
+    session.answer(&json!({ "runs": runs }), &text)?;
+    Ok(worst.unwrap_or(0))
 }
 
 /// How long programs have between the notice and `qdel`; nodes look for it every two seconds.
@@ -57,14 +66,13 @@ fn give_notice(tracker: &Tracker<'_>, tracked: &[Tracked]) {
     let mut is_given = false;
     for run in tracked {
         let (record, state) = (&run.record, run.status.state);
-        if run.kills_nodes_at_once() && record.nodes > 1 && state == JobState::Running {
-            let Ok(run) = tracker.state.run(&record.run_id) else {
-                continue;
-            };
-            let plan = plan_of(&run);
-            if plan.is_some_and(|plan| plan.launcher.runs_on_each_node()) {
-                is_given |= run.write_cancel(now_ms(), None).is_ok();
-            }
+        if run.kills_nodes_at_once()
+            && record.nodes > 1
+            && state == JobState::Running
+            && let Ok(run) = tracker.state.run(&record.run_id)
+            && plan_of(&run).is_some_and(|plan| plan.launcher.runs_on_each_node())
+        {
+            is_given |= run.write_cancel(now_ms(), None).is_ok();
         }
     }
     if is_given {
@@ -83,135 +91,67 @@ fn named(tracker: &mut Tracker<'_>, texts: &[String]) -> Result<Vec<RunId>, Erro
     Ok(run_ids)
 }
 
-fn check(asked: &ArraySpec, tracked: &Tracked) -> Result<(), Error> {
+fn expect_elements(asked: &ArraySpec, tracked: &Tracked) -> Result<(), Error> {
     let run_id = &tracked.record.run_id;
     let Some(array) = &tracked.record.array else {
         return Err(Error::new(Kind::Usage, format!("run {run_id} is no array")));
     };
-    match asked.indexes().find(|index| !array.contains(*index)) {
-        Some(index) => {
-            let error = Error::new(
-                Kind::Missing,
-                format!("run {run_id} has no element {index}"),
-            );
-            Err(error.hinted(format!("its elements are {array}")))
-        }
-        None => Ok(()),
-    }
+    let Some(index) = asked.indexes().find(|index| !array.contains(*index)) else {
+        return Ok(());
+    };
+    let message = format!("run {run_id} has no element {index}");
+    Err(Error::new(Kind::Missing, message).hinted(format!("its elements are {array}")))
 }
 
-/// Cancels a run or the elements of it that go on.
+/// Cancels a run or the elements of it that are not over; returns what is reported as JSON and as text.
 fn cancel(
     session: &Session,
     tracker: &Tracker<'_>,
     tracked: &Tracked,
     asked: Option<&ArraySpec>,
 ) -> Result<(Value, String), Error> {
-    let record = &tracked.record;
-    let going_on: Option<Vec<u32>> = asked.map(|asked| {
-        let elements = tracked
-            .elements
-            .iter()
-            .filter(|element| asked.contains(element.element));
-        elements
-            .filter(|element| !element.status.state.is_final())
-            .map(|element| element.element)
-            .collect()
+    let (record, state) = (&tracked.record, tracked.status.state);
+    let id = &record.run_id.as_str()[..6];
+    let left: Option<Vec<u32>> = asked.map(|asked| {
+        let elements = tracked.elements.iter();
+        let left = elements.filter(|element| !element.status.state.is_final());
+        let left = left.map(|element| element.element);
+        left.filter(|element| asked.contains(*element)).collect()
     });
-    let is_over = tracked.status.state.is_final()
-        || going_on
-            .as_ref()
-            .is_some_and(|elements| elements.is_empty());
-    let told = |asked: bool| {
-        let mut value = json!({ "run_id": record.run_id, "asked": asked, "state_before": tracked.status.state });
-        if let Some(elements) = going_on.as_ref().filter(|_| asked) {
-            value["elements"] = json!(ArraySpec::of(elements, None));
-        }
-        value
-    };
+    let is_over = state.is_final() || left.as_ref().is_some_and(Vec::is_empty);
+    let mut value = json!({ "run_id": record.run_id, "asked": !is_over, "state_before": state });
     if is_over {
-        let line = match asked.filter(|_| !tracked.status.state.is_final()) {
-            Some(asked) => format!(
-                "{} {asked} of {} is over already\n",
-                elements_word(asked),
-                &record.run_id.as_str()[..6]
-            ),
-            None => format!(
-                "{} ({}) is over already: {}\n",
-                &record.run_id.as_str()[..6],
-                record.name,
-                tracked.status.state
-            ),
+        let line = match asked.filter(|_| !state.is_final()) {
+            Some(asked) => format!("{}{id} is over already\n", elements_of(asked)),
+            None => format!("{id} ({}) is over already: {state}\n", record.name),
         };
-        return Ok((told(false), line));
+        return Ok((value, line));
     }
     let run = tracker.state.run(&record.run_id)?;
     let Some(job) = job_ref(&run, record) else {
-        let error = Error::new(
-            Kind::Missing,
-            format!("run {} has no job id yet", record.run_id),
-        );
-        return Err(error.hinted("look for it with the scheduler's own commands, by its name"));
+        let message = format!("run {} has no job id yet", record.run_id);
+        return Err(Error::new(Kind::Missing, message)
+            .hinted("look for it with the scheduler's own commands, by its name"));
     };
-    let elements = going_on
-        .as_ref()
-        .map(|elements| ArraySpec::of(elements, None));
+    let elements = left.map(|elements| ArraySpec::of(&elements, None));
     let asked_at_ms = now_ms();
-    session
-        .scheduler(record.scheduler)?
-        .cancel(&job, elements.as_ref())?;
+    let scheduler = session.scheduler(record.scheduler)?;
+    scheduler.cancel(&job, elements.as_ref())?;
     // Remembered beside the run: schedulers forget why a job ended.
     if let Err(error) = run.write_cancel(asked_at_ms, elements.as_ref()) {
-        session.warning(&format!(
-            "that it was cancelled could not be written down: {error}"
-        ));
+        session.warning(&format!("the cancel could not be recorded: {error}"));
     }
-    let of = elements
-        .as_ref()
-        .map(|elements| format!("{} {elements} of ", elements_word(elements)))
-        .unwrap_or_default();
-    let line = format!(
-        "asked {} to cancel {of}{} ({}, job {})\n",
-        record.scheduler.as_str(),
-        &record.run_id.as_str()[..6],
-        record.name,
-        job.job_id
-    );
-    Ok((told(true), line))
+    let of = elements.as_ref().map(elements_of).unwrap_or_default();
+    let (scheduler, name, job) = (record.scheduler.as_str(), &record.name, &job.job_id);
+    let line = format!("asked {scheduler} to cancel {of}{id} ({name}, job {job})\n");
+    if let Some(elements) = elements {
+        value["elements"] = json!(elements);
+    }
+    Ok((value, line))
 }
 
-fn elements_word(elements: &ArraySpec) -> &'static str {
-    if elements.count() == 1 {
-        "element"
-    } else {
-        "elements"
-    }
-}
-
-/// Tells what was done. Of one run that could not be cancelled the error is the result; of several each is told, and the
-/// exit code is that of the worst.
-fn finish(
-    session: &Session,
-    told: &[Value],
-    text: &str,
-    mut failures: Vec<(RunId, Error)>,
-) -> Result<u8, Error> {
-    if told.is_empty() && failures.len() == 1 {
-        return Err(failures.remove(0).1);
-    }
-    let worst = failures
-        .iter()
-        .map(|(_, error)| error.kind.code())
-        .max()
-        .unwrap_or(0);
-    let mut runs = told.to_vec();
-    for (run_id, error) in &failures {
-        session.note(&format!("run {run_id} was not cancelled:"));
-        if !session.output.json {
-            session.output.failure(error);
-        }
-        runs.push(json!({ "run_id": run_id, "asked": false, "error": error.to_json() }));
-    }
-    session.answer(&json!({ "runs": runs }), text)?;
-    Ok(worst)
+/// `elements 3-5 of `
+fn elements_of(elements: &ArraySpec) -> String {
+    let plural = if elements.count() == 1 { "" } else { "s" };
+    format!("element{plural} {elements} of ")
 }

@@ -12,19 +12,12 @@ use crate::app::session::Session;
 pub(crate) fn run(session: &Session, args: &JobRequest) -> Result<u8, Error> {
     let job = Job::load(session, args, Against::Site)?;
     let plan = &job.plan;
-    for warning in &plan.warnings {
-        session.warning(warning);
+    plan.warnings.iter().for_each(|text| session.warning(text));
+    let (mut verdict, mut modules) = (None, None);
+    if !args.no_check {
+        verdict = dry_run(session, &job)?;
+        modules = (!plan.modules.is_empty()).then(|| modules::load(&plan.modules));
     }
-    let verdict = if args.no_check {
-        None
-    } else {
-        dry_run(session, &job)?
-    };
-    let modules = if args.no_check || plan.modules.is_empty() {
-        None
-    } else {
-        Some(modules::load(&plan.modules))
-    };
     if let Some(Loaded::No { module, said }) = &modules {
         let message = format!("`run.modules`: `{module}` does not load here: {said}");
         let hint = "if it exists on the compute nodes only, check with `--no-check`";
@@ -38,20 +31,17 @@ pub(crate) fn run(session: &Session, args: &JobRequest) -> Result<u8, Error> {
         "scheduler_says": verdict,
         "python_environment_ready": environment_ready,
         // null: there are none, or it is not known.
-        "modules_load": modules.as_ref().and_then(|loaded| (*loaded == Loaded::Yes).then_some(true)),
+        "modules_load": (modules == Some(Loaded::Yes)).then_some(true),
         "image_to_build": job.to_build.as_ref().map(|order| &order.entry.name),
         "warnings": plan.warnings,
         "notes": plan.notes,
     });
-    let mut lines = vec![format!(
-        "{} is valid; it would go to {}",
-        args.file.display(),
-        plan.scheduler.as_str()
-    )];
+    let (file, scheduler) = (args.file.display(), plan.scheduler.as_str());
+    let mut lines = vec![format!("{file} is valid; it would go to {scheduler}")];
     if !args.no_check {
         lines.extend(against_the_site(&job));
-        let said = verdict.filter(|verdict| !verdict.is_empty());
-        lines.extend(said.map(|verdict| format!("slurm says: {verdict}")));
+        let verdict = verdict.filter(|verdict| !verdict.is_empty());
+        lines.extend(verdict.map(|verdict| format!("slurm says: {verdict}")));
     }
     match modules {
         Some(Loaded::Yes) => lines.push("its modules load here".to_owned()),
@@ -63,38 +53,31 @@ pub(crate) fn run(session: &Session, args: &JobRequest) -> Result<u8, Error> {
         lines.push("its Python environment is not made yet; `dlrun submit` makes it".to_owned());
     }
     if let Some(order) = &job.to_build {
-        lines.push(format!(
-            "the image {} is not built yet; `dlrun submit` builds it first",
-            order.entry.name
-        ));
+        let name = &order.entry.name;
+        let text = format!("the image {name} is not built yet; `dlrun submit` builds it first");
+        lines.push(text);
     }
     session.answer(&value, &(lines.join("\n") + "\n"))
 }
 
 /// What was compared, and what could not be.
 fn against_the_site(job: &Job) -> Vec<String> {
-    let scheduler = job.plan.scheduler;
-    if scheduler.is_local() {
+    let kind = job.plan.scheduler;
+    if kind.is_local() {
         return Vec::new();
     }
-    let told = job
-        .site
-        .as_ref()
-        .filter(|site| !site.model.queues.is_empty());
-    let mut lines = vec![match told {
+    let scheduler = kind.as_str();
+    let site = job.site.as_ref();
+    let mut lines = vec![match site.filter(|site| !site.model.queues.is_empty()) {
         Some(site) => format!("it fits the site ({})", site.shown()),
         None => {
-            format!(
-                "{} did not tell its queues, so the job was not compared with them",
-                scheduler.as_str()
-            )
+            format!("{scheduler} did not list its queues, so the job was not compared with them")
         }
     }];
-    if scheduler.is_pbs() {
+    if kind.is_pbs() {
         // `qsub` takes the job or refuses it; there is no `--test-only`.
         lines.push(format!(
-            "{} has no dry run: what it says is known when the job is submitted",
-            scheduler.as_str()
+            "{scheduler} has no dry run: whether it accepts the job is known when it is submitted"
         ));
     }
     lines

@@ -6,10 +6,10 @@ use serde_json::{Value, json};
 use crate::app::error::Error;
 use crate::app::output::Output;
 use crate::app::session::Session;
-use crate::cli::table::{fitted, table};
+use crate::cli::table::{headed, or_dash};
 use crate::config::{Origin, Setting};
 
-/// The module, as it is installed; in the binary, so that whoever has dlrun has it.
+/// The module, as it is installed; in the binary, so that it comes with dlrun.
 const EVENTS_MODULE: &str = include_str!("../../../python/dlrun_events.py");
 
 /// Prints the module.
@@ -27,28 +27,18 @@ pub(crate) fn run(session: &Session) -> Result<u8, Error> {
         "settings": settings.iter().map(to_json).collect::<Vec<_>>(),
         "tables": entries.iter().map(to_entry).collect::<Vec<_>>(),
     });
-    let mut table = table();
-    table.set_header(["SETTING", "VALUE", "FROM", "WHAT IT IS"]);
-    for setting in settings {
-        table.add_row([
+    let rows = settings.iter().map(|setting| {
+        [
             setting.key.name.to_owned(),
-            setting
-                .value
-                .as_ref()
-                .map_or_else(|| "-".to_owned(), ToString::to_string),
+            or_dash(setting.value.as_ref()),
             setting.origin.to_string(),
             setting.key.about.to_owned(),
-        ]);
-    }
-    let mut text = fitted(table);
-    if !entries.is_empty() {
-        let mut table = self::table();
-        table.set_header(["TABLE", "FROM"]);
-        for (name, origin) in entries {
-            table.add_row([name, origin.to_string()]);
-        }
-        text.push_str(&fitted(table));
-    }
+        ]
+    });
+    let mut text = headed(["SETTING", "VALUE", "FROM", "WHAT IT IS"], rows);
+    let rows = entries.into_iter();
+    let rows = rows.map(|(name, origin)| [name, origin.to_string()]);
+    text.push_str(&headed(["TABLE", "FROM"], rows));
     session.answer(&value, &text)
 }
 

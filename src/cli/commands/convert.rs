@@ -1,7 +1,7 @@
 //! `dlrun convert`: other programs' job descriptions as job files.
 
 use std::fs::OpenOptions;
-use std::io::Write;
+use std::io::{ErrorKind, Write};
 use std::path::{Path, absolute};
 
 use serde_json::{Value, json};
@@ -22,21 +22,12 @@ const MOST_LEFT_OUT: usize = 100;
 /// Runs the verb.
 pub(crate) fn run(session: &Session, args: &Convert) -> Result<u8, Error> {
     let output = session.output;
-    let is_stdin = args.file == Path::new("-");
-    let text = if is_stdin {
-        from_stdin()?
+    let mut shown = args.file.to_string_lossy();
+    let (text, place) = if args.file == Path::new("-") {
+        shown = "standard input".into();
+        (read_text(std::io::stdin().lock(), &shown)?, None)
     } else {
-        read(&args.file)?
-    };
-    let place = if is_stdin {
-        None
-    } else {
-        Some(script_place(args)?)
-    };
-    let shown = if is_stdin {
-        "standard input".into()
-    } else {
-        args.file.to_string_lossy()
+        (read(&args.file)?, Some(script_place(args)?))
     };
     let mut converted = convert(&text, place.as_ref())
         .map_err(|problems| Error::in_file(Kind::JobFile, &shown, &text, problems))?;
@@ -49,10 +40,9 @@ pub(crate) fn run(session: &Session, args: &Convert) -> Result<u8, Error> {
             output.note(&format!("note: {}: {}", note.about, note.message));
         }
     }
-    let printed = if args.output.is_some() {
-        ""
-    } else {
-        converted.job_file.as_str()
+    let printed = match &args.output {
+        Some(_) => "",
+        None => &converted.job_file,
     };
     output.document(&to_json(&converted, &text), printed)
 }
@@ -81,52 +71,36 @@ fn make_acceptable(session: &Session, converted: &mut Converted) {
     }
 }
 
-fn from_stdin() -> Result<String, Error> {
-    read_text(std::io::stdin().lock(), "standard input")
-}
-
 /// How the job file names the script: by its place beside the job file, else in full.
 fn script_place(args: &Convert) -> Result<ScriptPlace, Error> {
     let file = absolute(&args.file)?;
-    let beside = match &args.output {
-        Some(output) => absolute(output)?.parent() == file.parent(),
+    let dir = match &args.output {
+        Some(output) => absolute(output)?.parent().map(Path::to_owned),
         // Printed, it is most likely kept here.
-        None => absolute(".")?
-            .components()
-            .eq(file.parent().into_iter().flat_map(Path::components)),
+        None => Some(absolute(".")?.components().collect()),
     };
-    let name = file
-        .file_name()
-        .filter(|_| beside)
-        .map(Path::new)
-        .unwrap_or(&file);
-    let text = |path: &Path| path.to_string_lossy().into_owned();
+    let beside = file.file_name().filter(|_| dir.as_deref() == file.parent());
     Ok(ScriptPlace {
-        name: text(name),
-        path: text(&file),
+        name: beside
+            .unwrap_or(file.as_os_str())
+            .to_string_lossy()
+            .into_owned(),
+        path: file.to_string_lossy().into_owned(),
     })
 }
 
-/// A job file that is there is somebody's work: it is not written over.
+/// An existing job file is somebody's work: it is not written over.
 fn write(path: &Path, text: &str) -> Result<(), Error> {
-    let cannot = |error: std::io::Error| {
-        let failed = Error::new(
-            Kind::CannotWrite,
-            format!("cannot write `{}`: {error}", path.display()),
-        );
+    let file = OpenOptions::new().write(true).create_new(true).open(path);
+    let written = file.and_then(|mut file| file.write_all(text.as_bytes()));
+    written.map_err(|error| {
+        let message = format!("cannot write `{}`: {error}", path.display());
+        let failed = Error::new(Kind::CannotWrite, message);
         match error.kind() {
-            std::io::ErrorKind::AlreadyExists => {
-                failed.hinted("remove it first, or name another file")
-            }
+            ErrorKind::AlreadyExists => failed.hinted("remove it first, or name another file"),
             _ => failed,
         }
-    };
-    let mut file = OpenOptions::new()
-        .write(true)
-        .create_new(true)
-        .open(path)
-        .map_err(cannot)?;
-    file.write_all(text.as_bytes()).map_err(cannot)
+    })
 }
 
 fn to_json(converted: &Converted, text: &str) -> Value {

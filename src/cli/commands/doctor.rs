@@ -3,112 +3,88 @@
 use crate::app::doctor::{Examination, Level, examine};
 use crate::app::error::{Error, Kind};
 use crate::app::session::Session;
-use crate::cli::table::{fitted, table};
-use crate::config::site::{Queue, SiteModel, described};
+use crate::cli::table::{fitted, headed, table};
+use crate::config::site::{NodeType, Queue, SiteModel, described};
 use crate::foundation::diagnostic::printable;
 
 /// Runs the verb.
 pub(crate) fn run(session: &Session) -> Result<u8, Error> {
     let examination = examine(session);
     session.answer(&examination, &to_text(&examination))?;
-    Ok(if examination.worst == Level::Problem {
-        Kind::Config as u8
-    } else {
-        0
-    })
+    let has_failed = examination.worst == Level::Problem;
+    Ok(if has_failed { Kind::Config as u8 } else { 0 })
 }
 
 fn to_text(examination: &Examination) -> String {
     let mut table = table();
     for finding in &examination.findings {
-        table.add_row([
-            finding.level.word(),
-            finding.check,
-            &one_line(&finding.text),
-        ]);
+        let text = one_line(&finding.text);
+        table.add_row([finding.level.word(), finding.check, &text]);
         if let Some(advice) = &finding.advice {
             table.add_row(["", "", &format!("  -> {}", one_line(advice))]);
         }
     }
-    let tables = examination
-        .site
-        .as_ref()
-        .map(site_tables)
-        .filter(|tables| !tables.is_empty());
-    fitted(table)
-        + &tables
-            .map(|tables| format!("\n{tables}"))
-            .unwrap_or_default()
+    let mut text = fitted(table);
+    if let Some(model) = &examination.site {
+        for table in [queues_table(model), nodes_table(model)] {
+            if !table.is_empty() {
+                text.push_str(&format!("\n{table}"));
+            }
+        }
+    }
+    text
 }
 
 fn one_line(text: &str) -> String {
     printable(text).replace('\n', " ")
 }
 
-/// Queues and kinds of nodes as two tables.
-fn site_tables(model: &SiteModel) -> String {
-    let mut shown = String::new();
-    if !model.queues.is_empty() {
-        let mut queues = table();
-        queues.set_header(["QUEUE", "STATE", "TIME LIMIT", "NODES OF A JOB", "ACCOUNTS"]);
-        for queue in &model.queues {
-            queues.add_row(queue_row(queue));
-        }
-        shown.push_str(&fitted(queues));
+/// The items, or a word where there are none.
+fn listed(items: &[String], none: &str) -> String {
+    match items {
+        [] => none.to_owned(),
+        items => items.join(","),
     }
-    if !model.nodes.is_empty() {
-        let mut nodes = table();
-        nodes.set_header(["NODES", "UP", "EACH HAS", "FEATURES", "QUEUES"]);
-        for node in &model.nodes {
-            let queues = if node.queues.is_empty() {
-                "all".to_owned()
-            } else {
-                node.queues.join(",")
-            };
-            let features = if node.features.is_empty() {
-                "-".to_owned()
-            } else {
-                node.features.join(",")
-            };
-            nodes.add_row([
-                node.count.to_string(),
-                node.up.to_string(),
-                described(node),
-                features,
-                queues,
-            ]);
-        }
-        shown.push('\n');
-        shown.push_str(&fitted(nodes));
-    }
-    shown
 }
 
-fn queue_row(queue: &Queue) -> [String; 5] {
-    let name = if queue.is_default {
-        format!("{} (default)", queue.name)
-    } else {
-        queue.name.clone()
+fn queues_table(model: &SiteModel) -> String {
+    let row = |queue: &Queue| {
+        let default = if queue.is_default { " (default)" } else { "" };
+        let nodes = match (queue.min_nodes, queue.max_nodes) {
+            (None, None) => "any number".to_owned(),
+            (least, Some(most)) => format!("{} to {most}", least.unwrap_or(1)),
+            (Some(least), None) => format!("{least} and more"),
+        };
+        let state = match (queue.is_up, queue.is_closed) {
+            (_, true) => "closed",
+            (true, false) => "up",
+            (false, false) => "down",
+        };
+        let limit = queue.max_walltime.map(|most| most.to_string());
+        [
+            format!("{}{default}", queue.name),
+            state.to_owned(),
+            limit.unwrap_or_else(|| "none".to_owned()),
+            nodes,
+            listed(&queue.accounts, "all"),
+        ]
     };
-    let nodes = match (queue.min_nodes, queue.max_nodes) {
-        (None, None) => "any number".to_owned(),
-        (least, Some(most)) => format!("{} to {most}", least.unwrap_or(1)),
-        (Some(least), None) => format!("{least} and more"),
+    let heads = ["QUEUE", "STATE", "TIME LIMIT", "NODES OF A JOB", "ACCOUNTS"];
+    headed(heads, model.queues.iter().map(row))
+}
+
+fn nodes_table(model: &SiteModel) -> String {
+    let row = |node: &NodeType| {
+        [
+            node.count.to_string(),
+            node.up.to_string(),
+            described(node),
+            listed(&node.features, "-"),
+            listed(&node.queues, "all"),
+        ]
     };
-    let limit = queue
-        .max_walltime
-        .map_or_else(|| "none".to_owned(), |most| most.to_string());
-    let accounts = if queue.accounts.is_empty() {
-        "all".to_owned()
-    } else {
-        queue.accounts.join(",")
-    };
-    let state = match (queue.is_up, queue.is_closed) {
-        (_, true) => "closed",
-        (true, false) => "up",
-        (false, false) => "down",
-    };
-    [name, state.to_owned(), limit, nodes, accounts]
+    let heads = ["NODES", "UP", "EACH HAS", "FEATURES", "QUEUES"];
+    headed(heads, model.nodes.iter().map(row))
 }
 
 #[cfg(test)]

@@ -4,7 +4,7 @@ use crate::app::error::Error;
 use crate::app::explain::{JobSeen, NodeSeen, Printed, Seen, explain, slurm_reason_meaning};
 use crate::app::output::Output;
 use crate::cli::args::Explain;
-use crate::cli::table::{rendered, table};
+use crate::cli::table::{headed, or_dash};
 use crate::foundation::units::display_seconds;
 
 /// Runs the verb. It knows no state directory and asks no scheduler.
@@ -16,92 +16,67 @@ pub(crate) fn run(output: Output, args: &Explain) -> Result<u8, Error> {
 fn to_text(seen: &Seen) -> String {
     let mut text = format!("{} of {}\n", seen.form, seen.scheduler);
     if let Some(submitted) = &seen.submitted {
-        text.push_str(&format!(
-            "the job was taken: its id is {}\n",
-            submitted.job_id
-        ));
+        let id = &submitted.job_id;
+        text.push_str(&format!("the job was accepted: its id is {id}\n"));
     }
     if let Some(error) = &seen.error {
-        let later = if error.transient {
-            " (it may succeed a little later)"
-        } else {
-            ""
+        let later = match error.transient {
+            true => " (it may succeed a little later)",
+            false => "",
         };
-        text.push_str(&format!(
-            "{}{later}: {}\n  {}\n",
-            error.error_class, error.words, error.meaning
-        ));
+        let (class, said, meaning) = (&error.error_class, &error.words, &error.meaning);
+        text.push_str(&format!("{class}{later}: {said}\n  {meaning}\n"));
     }
-    if !seen.jobs.is_empty() {
-        text.push_str(&jobs(&seen.jobs, seen.scheduler == "slurm"));
-    }
-    if !seen.nodes.is_empty() {
-        text.push_str(&nodes(&seen.nodes));
-    }
-    text.extend(
-        seen.jobs
-            .iter()
-            .flat_map(|job| &job.usage)
-            .map(|line| format!("  {line}\n")),
-    );
-    text.extend(
-        seen.also
-            .iter()
-            .map(|other| format!("\n{}", to_text(other))),
-    );
-    text.extend(
-        seen.unread
-            .iter()
-            .map(|command| format!("\nnot recognised: the output of `{command}`\n")),
-    );
+    text.push_str(&jobs(&seen.jobs, seen.scheduler == "slurm"));
+    text.push_str(&nodes(&seen.nodes));
+    let usage = seen.jobs.iter().flat_map(|job| &job.usage);
+    text.extend(usage.map(|line| format!("  {line}\n")));
+    let also = seen.also.iter();
+    text.extend(also.map(|other| format!("\n{}", to_text(other))));
+    let unread = seen.unread.iter();
+    text.extend(unread.map(|command| format!("\nnot recognised: the output of `{command}`\n")));
     text
 }
 
 fn jobs(jobs: &[JobSeen], is_slurm: bool) -> String {
-    let mut table = table();
-    table.set_header([
+    let heads = [
         "JOB", "NAME", "STATE", "SAID", "EXIT", "STARTED", "RAN", "NODES", "GPUS", "REASON",
-    ]);
-    for job in jobs {
-        let number = |number: Option<u64>| {
-            number.map_or_else(|| "-".to_owned(), |number| number.to_string())
-        };
-        table.add_row([
-            job.job_id.clone().unwrap_or_else(|| "-".to_owned()),
-            job.name.clone().unwrap_or_else(|| "-".to_owned()),
+    ];
+    let row = |job: &JobSeen| {
+        [
+            or_dash(job.job_id.as_ref()),
+            or_dash(job.name.as_ref()),
             match &job.guess {
                 Some(guess) => format!("{} (perhaps {guess})", job.state),
                 None => job.state.clone(),
             },
             job.raw_state.clone(),
             exit(job),
-            job.start.as_ref().map_or_else(|| "-".to_owned(), printed),
-            job.elapsed_s.map_or_else(|| "-".to_owned(), seconds),
-            number(job.nodes),
-            number(job.gpus),
+            or_dash(job.start.as_ref().map(printed)),
+            or_dash(job.elapsed_s.map(seconds)),
+            or_dash(job.nodes),
+            or_dash(job.gpus),
             reason(job, is_slurm),
-        ]);
-    }
-    rendered(table)
+        ]
+    };
+    headed(heads, jobs.iter().map(row))
 }
 
 /// The reason, and what Slurm means by it.
 fn reason(job: &JobSeen, is_slurm: bool) -> String {
     let said = job.reason.clone().unwrap_or_default();
     let meaning = slurm_reason_meaning(&said).filter(|_| is_slurm && job.state == "pending");
-    let start = job
-        .expected_start
-        .as_ref()
-        .map(|start| format!("expected to start {}", printed(start)));
-    let known = [meaning.map(str::to_owned), start]
+    let start = job.expected_start.as_ref();
+    let start = start.map(|start| format!("expected to start {}", printed(start)));
+    let known: Vec<String> = meaning
+        .map(str::to_owned)
         .into_iter()
-        .flatten()
-        .collect::<Vec<_>>()
-        .join("; ");
-    match (said.as_str(), known.as_str()) {
-        (_, "") => said,
-        ("", _) => known,
-        _ => format!("{said}: {known}"),
+        .chain(start)
+        .collect();
+    match (said.as_str(), known.join("; ")) {
+        ("", known) => known,
+        (_, known) if known.is_empty() => said,
+        (_, known) => format!("{said}: {known}"),
     }
 }
 
@@ -130,21 +105,17 @@ fn seconds(seconds: u64) -> String {
 }
 
 fn nodes(nodes: &[NodeSeen]) -> String {
-    let mut table = table();
-    table.set_header(["NODE", "STATE", "SAID", "CPUS", "GPUS", "IN USE", "REASON"]);
-    for node in nodes {
-        let number = |number: Option<u64>| {
-            number.map_or_else(|| "-".to_owned(), |number| number.to_string())
-        };
-        table.add_row([
+    let heads = ["NODE", "STATE", "SAID", "CPUS", "GPUS", "IN USE", "REASON"];
+    let row = |node: &NodeSeen| {
+        [
             node.name.clone(),
             node.state.clone(),
             node.raw_state.clone(),
-            number(node.cpus),
-            number(node.gpus_total),
-            number(node.gpus_used),
+            or_dash(node.cpus),
+            or_dash(node.gpus_total),
+            or_dash(node.gpus_used),
             node.reason.clone().unwrap_or_default(),
-        ]);
-    }
-    rendered(table)
+        ]
+    };
+    headed(heads, nodes.iter().map(row))
 }

@@ -96,7 +96,7 @@ fn to_text(rows: &[(RunRow, String)]) -> String {
 }
 
 /// How the program ended or why it did not start, else the scheduler's reason (Slurm's `NonZeroExitCode` says less): other
-/// causes are said by the state.
+/// causes follow from the state.
 fn why(status: &Status) -> String {
     use CauseKind::{Container, Dependency, Program, Setup};
     let says_more = |cause: &&Cause| matches!(cause.kind, Program | Container | Setup | Dependency);

@@ -21,10 +21,8 @@ const JSON_BYTES: u64 = 16 << 20;
 /// Runs the verb.
 pub(crate) fn run(session: &Session, args: &Logs) -> Result<u8, Error> {
     if args.follow && session.output.json {
-        return Err(Error::new(
-            Kind::Usage,
-            "`logs --follow` and `--json` exclude each other",
-        ));
+        let message = "`logs --follow` and `--json` exclude each other";
+        return Err(Error::new(Kind::Usage, message));
     }
     let mut tracker = Tracker::open(session)?;
     let run_id = tracker.find(&args.run)?;
@@ -64,9 +62,8 @@ pub(crate) fn run(session: &Session, args: &Logs) -> Result<u8, Error> {
     let has_text = |path: &Path| path.metadata().is_ok_and(|metadata| metadata.len() > 0);
     for file in files.iter().filter(|file| has_text(&file.path)) {
         if files.len() > 1 {
-            session
-                .output
-                .raw(format!("==> {}: {} <==\n", file.head(), file.path.display()).as_bytes())?;
+            let head = format!("==> {}: {} <==\n", file.head(), file.path.display());
+            session.output.raw(head.as_bytes())?;
         }
         print(session, &file.path, args.lines)?;
     }
@@ -75,18 +72,11 @@ pub(crate) fn run(session: &Session, args: &Logs) -> Result<u8, Error> {
 
 fn no_output(tracked: &Tracked, files: &[OutputFile]) -> Error {
     let state = tracked.status.state;
-    let place = match files {
-        [] => tracked
-            .record
-            .output
-            .clone()
-            .unwrap_or_else(|| "nowhere yet".to_owned()),
-        [first, ..] => first.path.display().to_string(),
-    };
-    let error = Error::new(
-        Kind::Missing,
-        format!("the run has no output (it is {state}; its place is {place})"),
-    );
+    let first = files.first().map(|first| first.path.display().to_string());
+    let place = first.or_else(|| tracked.record.output.clone());
+    let place = place.unwrap_or_else(|| "nowhere yet".to_owned());
+    let message = format!("the run has no output (it is {state}; its place is {place})");
+    let error = Error::new(Kind::Missing, message);
     match state {
         JobState::Pending => error.hinted("`dlrun logs -f` waits for it"),
         _ => error,

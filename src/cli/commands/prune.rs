@@ -7,27 +7,20 @@ use crate::app::prune::{Chosen, PruneRequest, Pruned, prune};
 use crate::app::session::Session;
 use crate::app::times::{ago, parse_time};
 use crate::cli::args::Prune;
-use crate::cli::table::{rendered, table};
+use crate::cli::table::headed;
 use crate::foundation::clock::now_ms;
 use crate::foundation::units::Bytes;
 
 /// Runs the verb. Without `--yes` it only shows what would go.
 pub(crate) fn run(session: &Session, args: &Prune) -> Result<u8, Error> {
     if args.runs.is_empty() && args.older_than.is_none() && args.keep.is_none() {
-        let error = Error::new(
-            Kind::Usage,
-            "say which runs: RUN, --older-than AGE or --keep N",
-        );
-        return Err(error
-            .hinted("such as `dlrun prune --older-than 30d`; nothing is deleted without `--yes`"));
+        let message = "say which runs: RUN, --older-than AGE or --keep N";
+        let hint = "such as `dlrun prune --older-than 30d`; nothing is deleted without `--yes`";
+        return Err(Error::new(Kind::Usage, message).hinted(hint));
     }
-    let before = args
-        .older_than
-        .as_ref()
-        .map(|age| parse_time(age, now_ms()));
-    let before = before
-        .transpose()
-        .map_err(|why| Error::new(Kind::Usage, why))?;
+    let age = args.older_than.as_deref();
+    let before = age.map(|age| parse_time(age, now_ms())).transpose();
+    let before = before.map_err(|why| Error::new(Kind::Usage, why))?;
     let request = PruneRequest {
         runs: &args.runs,
         before,
@@ -49,31 +42,27 @@ fn to_text(Pruned { runs, left }: &Pruned, is_done: bool) -> String {
         return format!("no runs to delete{}\n", stay.unwrap_or_default());
     }
     let chosen: Vec<&Chosen> = runs.iter().filter(|one| one.deleted == is_done).collect();
-    let mut rows = table();
-    rows.set_header(["RUN", "NAME", "STATE", "ENDED", "RECORDS", ""]);
-    for one in &chosen {
-        let files = match one.outputs.len() {
-            0 => String::new(),
-            1 => "and 1 output file".to_owned(),
-            several => format!("and {several} output files"),
-        };
-        rows.add_row([
+    let row = |one: &&Chosen| {
+        [
             one.run_id.to_string(),
             one.name.clone(),
             one.state.to_string(),
             ago(one.ended_at_ms.unwrap_or(one.submitted_at_ms)),
             Bytes(one.bytes).to_string(),
-            files,
-        ]);
-    }
+            match one.outputs.len() {
+                0 => String::new(),
+                1 => "and 1 output file".to_owned(),
+                several => format!("and {several} output files"),
+            },
+        ]
+    };
+    let heads = ["RUN", "NAME", "STATE", "ENDED", "RECORDS", ""];
+    let rows = headed(heads, chosen.iter().map(row));
     let bytes = Bytes(chosen.iter().map(|one| one.bytes).sum());
     let plural = if chosen.len() == 1 { "" } else { "s" };
-    let sum = match is_done {
-        true => format!("deleted {} run{plural}, {bytes}\n", chosen.len()),
-        false => format!(
-            "would delete {} run{plural}, {bytes}; `--yes` deletes\n",
-            chosen.len()
-        ),
-    };
-    rendered(rows) + &sum
+    let size = format!("{} run{plural}, {bytes}", chosen.len());
+    match is_done {
+        true => format!("{rows}deleted {size}\n"),
+        false => format!("{rows}would delete {size}; `--yes` deletes\n"),
+    }
 }

@@ -11,15 +11,13 @@ use crate::cli::args::Render;
 /// Runs the verb.
 pub(crate) fn run(session: &Session, args: &Render) -> Result<u8, Error> {
     let job = Job::load(session, &args.job.request(), Against::Nothing)?;
-    for warning in &job.plan.warnings {
-        session.warning(warning);
-    }
+    let warnings = &job.plan.warnings;
+    warnings.iter().for_each(|text| session.warning(text));
     if let Some(dir) = output_dir(&job.plan) {
-        let text = format!(
-            "create {} before you submit this: the output goes there",
-            dir.display()
-        );
-        session.warning(&text);
+        let dir = dir.display();
+        session.warning(&format!(
+            "create {dir} before you submit this: the output goes there"
+        ));
     }
     if args.prepare {
         prepare(session, &job)?;

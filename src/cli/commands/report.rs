@@ -36,30 +36,21 @@ pub(crate) fn run(session: &Session, args: &Arguments) -> Result<u8, Error> {
     write_over(&path, written.as_bytes())?;
     let runs: Vec<&RunId> = report.runs.iter().map(|run| &run.record.run_id).collect();
     let value = json!({ "file": path.to_string_lossy(), "format": format.as_str(), "bytes": written.len(), "runs": runs });
-    session.answer(
-        &value,
-        &format!("wrote {} ({})\n", path.display(), size(written.len())),
-    )
+    let text = format!("wrote {} ({})\n", path.display(), size(written.len()));
+    session.answer(&value, &text)
 }
 
 /// What is written, and where to; no place: standard output; an empty one: named after the run.
 fn target(session: &Session, args: &Arguments) -> (ReportFormat, Option<PathBuf>) {
-    let ending = args
-        .output
-        .as_ref()
-        .and_then(|path| path.extension()?.to_str());
-    let by_ending = match ending {
-        Some("json") => Some(ReportFormat::Json),
-        Some(_) => Some(ReportFormat::Html),
-        None => None,
-    };
+    let ending = args.output.as_ref().and_then(|path| path.extension());
+    let by_ending = ending.map(|ending| match ending.to_str() {
+        Some("json") => ReportFormat::Json,
+        _ => ReportFormat::Html,
+    });
     // For programs that name neither: the object that `--json` promises.
     let by_flag = (session.output.json && args.output.is_none()).then_some(ReportFormat::Json);
-    let format = args
-        .format
-        .or(by_ending)
-        .or(by_flag)
-        .unwrap_or(ReportFormat::Html);
+    let asked = args.format.or(by_ending).or(by_flag);
+    let format = asked.unwrap_or(ReportFormat::Html);
     let target = match &args.output {
         Some(path) if path == Path::new("-") => None,
         Some(path) => Some(path.clone()),
@@ -70,11 +61,9 @@ fn target(session: &Session, args: &Arguments) -> (ReportFormat, Option<PathBuf>
 
 fn default_path(report: &Report) -> PathBuf {
     let name = report.runs.first().map_or("", |run| run.prefix.as_str());
-    let more = report.runs.len().saturating_sub(1);
-    let more = if more > 0 {
-        format!("-and-{more}-more")
-    } else {
-        String::new()
+    let more = match report.runs.len() {
+        0 | 1 => String::new(),
+        count => format!("-and-{}-more", count - 1),
     };
     PathBuf::from(format!("dlrun-report-{name}{more}.html"))
 }

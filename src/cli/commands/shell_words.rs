@@ -13,19 +13,17 @@ const RUNS: usize = 50;
 
 /// Runs the verb.
 pub(crate) fn run(session: &Session, args: &Words) -> Result<u8, Error> {
+    let names = || {
+        let entries = session.catalogue().map(|catalogue| catalogue.entries);
+        entries
+            .unwrap_or_default()
+            .into_iter()
+            .map(|entry| entry.name)
+    };
     let mut words = match args.kind {
         WordKind::Runs => run_completions(session, RUNS).unwrap_or_default(),
         WordKind::Queues => kept_queues(session),
-        WordKind::Images => session.catalogue().map_or_else(
-            |_| Vec::new(),
-            |catalogue| {
-                catalogue
-                    .entries
-                    .into_iter()
-                    .map(|entry| entry.name)
-                    .collect()
-            },
-        ),
+        WordKind::Images => names().collect(),
         WordKind::Keys => keys().iter().map(|key| format!("{key}=")).collect(),
     };
     words.retain(|word| is_harmless(word));

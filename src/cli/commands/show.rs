@@ -29,15 +29,12 @@ pub(crate) fn run(session: &Session, args: &Show) -> Result<u8, Error> {
         return session.answer(&value, &summary::to_text(&shown.tracked, None));
     };
     let tracked = &mut shown.tracked;
-    let series = args.series.then(|| {
-        // The means of gauges are taken over points.
-        let points = if session.output.json {
-            args.points
-        } else {
-            100
-        };
-        all_series(dir, tracked, points)
-    });
+    // The means of gauges are taken over points.
+    let points = match session.output.json {
+        true => args.points,
+        false => 100,
+    };
+    let series = args.series.then(|| all_series(dir, tracked, points));
     let insight = match &series {
         Some(series) => {
             let sampled = series.iter().map(|series| series.sampled.clone()).collect();

@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use serde_json::json;
+use serde_json::{Value, json};
 
 use crate::app::error::{Error, Kind};
 use crate::app::exit_code::{code_of_state, own_code};
@@ -32,10 +32,8 @@ pub(crate) fn run(session: &Session, args: &Submit) -> Result<u8, Error> {
     let watched = Watched::new(&record, &job.plan);
     let tracked = wait::until_over(session, &mut tracker, vec![watched], None)?;
     let Some(tracked) = tracked.into_iter().next() else {
-        return Err(Error::new(
-            Kind::Internal,
-            "the run vanished while it was waited for",
-        ));
+        let message = "the run vanished while it was waited for";
+        return Err(Error::new(Kind::Internal, message));
     };
     let records = tracker.records_of(&tracked);
     let value = summary::to_json(&tracked, Some(&records));
@@ -48,17 +46,14 @@ pub(crate) fn run(session: &Session, args: &Submit) -> Result<u8, Error> {
 }
 
 fn submitted_line(record: &RunRecord) -> String {
-    let job = record
-        .job_id
-        .as_ref()
-        .map(|job| format!(" job {job}"))
-        .unwrap_or_default();
-    format!(
-        "submitted {} as run {} ({}{job})",
-        record.name,
-        short(&record.run_id),
-        record.scheduler.as_str()
-    )
+    format!("submitted {} as {}", record.name, run_text(record))
+}
+
+/// `run a1b2c3 (slurm job 12)`
+pub(crate) fn run_text(record: &RunRecord) -> String {
+    let job = record.job_id.as_ref().map(|job| format!(" job {job}"));
+    let (scheduler, job) = (record.scheduler.as_str(), job.unwrap_or_default());
+    format!("run {} ({scheduler}{job})", short(&record.run_id))
 }
 
 /// The first letters of an id: six are unique among thousands of runs, and `list` shows what is enough.
@@ -66,18 +61,23 @@ fn short(run_id: &RunId) -> &str {
     &run_id.as_str()[..6]
 }
 
-fn show_submitted(session: &Session, record: &RunRecord, records: &Path) -> Result<u8, Error> {
-    let value = json!({
+/// A submitted run for programs.
+pub(crate) fn run_json(record: &RunRecord, records: &Path) -> Value {
+    json!({
         "run_id": record.run_id,
         "name": record.name,
         "scheduler": record.scheduler,
         "job_id": record.job_id,
         "output": record.output,
         "records": records.to_string_lossy(),
-    });
+    })
+}
+
+fn show_submitted(session: &Session, record: &RunRecord, records: &Path) -> Result<u8, Error> {
+    let value = run_json(record, records);
     let id = short(&record.run_id);
     let place = if record.scheduler.is_local() {
-        "; it goes on when this shell ends"
+        "; it continues when this shell ends"
     } else {
         ""
     };
@@ -85,10 +85,10 @@ fn show_submitted(session: &Session, record: &RunRecord, records: &Path) -> Resu
         "{}{place}\nfollow it with: dlrun logs -f {id}\nwait for it:    dlrun wait {id}\n",
         submitted_line(record)
     );
-    let told = session.answer(&value, &text);
-    if told.is_err() {
+    let printed = session.answer(&value, &text);
+    if printed.is_err() {
         // Nobody read it, and the job is queued.
         session.note(&submitted_line(record));
     }
-    told
+    printed
 }

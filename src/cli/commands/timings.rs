@@ -6,11 +6,11 @@ use std::path::Path;
 use serde_json::{Value, json};
 
 use crate::app::error::{Error, Kind};
-use crate::app::job::source::{self, Source};
+use crate::app::job::source;
 use crate::app::output::Output;
 use crate::app::progress::Display;
 use crate::cli::args::Timings;
-use crate::cli::table::{rendered, table};
+use crate::cli::table::{Rows, or_dash, rendered, table};
 use crate::foundation::units::{Bytes, display_seconds};
 use crate::job::TimingPattern;
 use crate::observe::timing::{Evidence, Follower, Stated};
@@ -41,15 +41,11 @@ pub(crate) fn run(output: Output, args: &Timings) -> Result<u8, Error> {
     let pattern = pattern(args)?;
     let follower = Follower::new(pattern.as_ref()).map_err(|why| {
         Error::new(Kind::Usage, why.to_string())
-            .hinted("docs/job-file.md tells the groups of `[timing]`")
+            .hinted("docs/job-file.md lists the groups of `[timing]`")
     })?;
-    let is_stdin = args.file == Path::new("-");
-    let shown = if is_stdin {
-        "standard input".into()
-    } else {
-        args.file.to_string_lossy()
-    };
-    let from: Box<dyn Read> = if is_stdin {
+    let mut shown = args.file.to_string_lossy();
+    let from: Box<dyn Read> = if args.file == Path::new("-") {
+        shown = "standard input".into();
         Box::new(std::io::stdin().lock())
     } else {
         Box::new(open(&args.file, &shown)?)
@@ -61,7 +57,7 @@ pub(crate) fn run(output: Output, args: &Timings) -> Result<u8, Error> {
 /// The patterns of the command line or of a job file.
 fn pattern(args: &Timings) -> Result<Option<TimingPattern>, Error> {
     if let Some(file) = &args.job {
-        let source = Source::read(file)?;
+        let source = source::Source::read(file)?;
         let spec = source.spec()?;
         return Ok(spec.timing.map(|timing| timing.value));
     }
@@ -73,17 +69,17 @@ fn pattern(args: &Timings) -> Result<Option<TimingPattern>, Error> {
 }
 
 fn open(path: &Path, shown: &str) -> Result<std::fs::File, Error> {
-    let failed = |why: String| Error::new(Kind::Missing, format!("cannot read `{shown}`: {why}"));
-    let file = source::open(path).map_err(|error| match error.kind() {
-        ErrorKind::PermissionDenied => Error::new(
-            Kind::NotPermitted,
-            format!("cannot read `{shown}`: {error}"),
-        ),
-        _ => failed(error.to_string()),
+    let file = source::open(path).map_err(|error| {
+        let kind = match error.kind() {
+            ErrorKind::PermissionDenied => Kind::NotPermitted,
+            _ => Kind::Missing,
+        };
+        Error::new(kind, format!("cannot read `{shown}`: {error}"))
     })?;
     if file.metadata().is_ok_and(|facts| facts.is_dir()) {
+        let message = format!("cannot read `{shown}`: it is a directory");
         return Err(
-            failed("it is a directory".to_owned()).hinted("name the file that holds the output")
+            Error::new(Kind::Missing, message).hinted("name the file that holds the output")
         );
     }
     Ok(file)
@@ -97,25 +93,21 @@ fn read(
 ) -> Result<Reading, Error> {
     let mut display = Display::timed(output);
     let mut buffer = vec![0; PORTION];
-    let (mut bytes, mut lines) = (0_u64, 0_u64);
+    let (mut bytes, mut lines) = (0, 0);
     loop {
         let count = match from.read(&mut buffer) {
             Ok(0) => break,
             Ok(count) => count,
-            Err(error) if error.kind() == std::io::ErrorKind::Interrupted => continue,
+            Err(error) if error.kind() == ErrorKind::Interrupted => continue,
             Err(error) => {
-                return Err(Error::new(
-                    Kind::Missing,
-                    format!("cannot read `{shown}` to its end: {error}"),
-                ));
+                let message = format!("cannot read `{shown}` to its end: {error}");
+                return Err(Error::new(Kind::Missing, message));
             }
         };
-        follower.feed(&buffer[..count], None);
+        let read = &buffer[..count];
+        follower.feed(read, None);
         bytes += count as u64;
-        lines += buffer[..count]
-            .iter()
-            .filter(|byte| **byte == b'\n')
-            .count() as u64;
+        lines += read.iter().filter(|byte| **byte == b'\n').count() as u64;
         if display.is_lively() {
             display.now(&format!("read {}", Bytes(bytes)), false);
         }
@@ -161,27 +153,18 @@ fn to_json(reading: &Reading) -> Value {
 }
 
 fn to_text(reading: &Reading, shown: &str) -> String {
-    let Reading {
-        progress,
-        evidence,
-        bytes,
-        lines,
-    } = reading;
-    let size = format!("{lines} lines, {}", Bytes(*bytes));
+    let progress = &reading.progress;
+    let size = format!("{} lines, {}", reading.lines, Bytes(reading.bytes));
     let Some(recogniser) = &progress.recogniser else {
         return format!(
             "{shown}: nothing of a training was recognised ({size})\n\n\
              Write what to look for as `[timing] epoch` in the job file, or try it here:\n  \
              dlrun timings --epoch '^pass (?<epoch>\\d+) took (?<seconds>[0-9.]+)' {shown}\n\
-             Or let the training tell by itself: docs/events.md\n"
+             Or let the training report it: docs/events.md\n"
         );
     };
-    let mut text = format!("{shown}: {recogniser} ({size})\n\n");
-    let mut facts = table();
-    for (name, value) in rows(progress) {
-        facts.add_row([name.to_owned(), value]);
-    }
-    text.push_str(&rendered(facts));
+    let facts = rows(progress).into_text();
+    let mut text = format!("{shown}: {recogniser} ({size})\n\n{facts}");
     if progress
         .epochs
         .iter()
@@ -194,79 +177,55 @@ fn to_text(reading: &Reading, shown: &str) -> String {
         );
     }
     text.push_str("\nrecognised from\n");
-    for known in evidence
-        .iter()
-        .filter(|known| known.recogniser == recogniser)
-    {
+    let evidence = reading.evidence.iter();
+    for known in evidence.filter(|known| known.recogniser == recogniser) {
         let (number, line) = &known.first;
-        let more = if known.lines > 1 {
-            format!("; {} lines, the last is {}", known.lines, known.last.0)
-        } else {
-            String::new()
+        let more = match known.lines {
+            0 | 1 => String::new(),
+            lines => format!("; {lines} lines, the last is {}", known.last.0),
         };
         let line: String = line.chars().take(SHOWN_COLUMNS).collect();
+        let (kind, by) = (known.kind, &known.recogniser);
         text.push_str(&format!(
-            "  line {number}: {} ({}{more})\n      {line}\n",
-            known.kind, known.recogniser
+            "  line {number}: {kind} ({by}{more})\n      {line}\n"
         ));
     }
     text
 }
 
-fn rows(progress: &Progress) -> Vec<(&'static str, String)> {
-    let mut rows = Vec::new();
+fn rows(progress: &Progress) -> Rows {
+    let mut rows = Rows::default();
     let counted = match progress.epoch_numbering {
         Some(EpochNumbering::ZeroBased) => ", counted from 0",
         Some(EpochNumbering::OneBased) => ", counted from 1",
         Some(EpochNumbering::Unnumbered) | None => "",
     };
-    rows.push((
-        "epochs",
-        progress.epochs_text(progress.epochs_announced) + counted,
-    ));
+    let epochs = progress.epochs_text(progress.epochs_announced);
+    rows.add("epochs", epochs + counted);
     if let Some(mark) = progress.last_step {
-        let epoch = mark
-            .epoch
-            .map(|epoch| format!("epoch {epoch}, "))
-            .unwrap_or_default();
-        let step = mark
-            .step
-            .map_or_else(|| "?".to_owned(), |step| step.to_string());
-        let of = mark.of.map(|of| format!(" of {of}")).unwrap_or_default();
-        let unit = if progress.counts_samples {
-            " samples"
-        } else {
-            ""
+        let epoch = mark.epoch.map(|epoch| format!("epoch {epoch}, "));
+        let step = mark.step.map_or("?".to_owned(), |step| step.to_string());
+        let of = mark.of.map(|of| format!(" of {of}"));
+        let unit = match progress.counts_samples {
+            true => " samples",
+            false => "",
         };
-        rows.push(("last step", format!("{epoch}{step}{of}{unit}")));
+        let (epoch, of) = (epoch.unwrap_or_default(), of.unwrap_or_default());
+        rows.add("last step", format!("{epoch}{step}{of}{unit}"));
     }
-    rows.extend(
-        progress
-            .step_seconds
-            .map(|seconds| ("step time", step_text(seconds))),
-    );
+    rows.add_known("step time", progress.step_seconds.map(step_text));
     if let Some(rate) = &progress.throughput {
         let scope = match rate.scope {
             Scope::Global => "",
             Scope::PerDevice => " on each device",
             Scope::Unknown => ", of all or of one device",
         };
-        rows.push(("throughput", format!("{} {}{scope}", rate.value, rate.unit)));
+        rows.add("throughput", format!("{} {}{scope}", rate.value, rate.unit));
     }
-    rows.extend(
-        progress
-            .run_seconds
-            .map(|seconds| ("training", display_seconds(seconds))),
-    );
-    let metrics: Vec<String> = progress
-        .last_metrics
-        .iter()
-        .take(SHOWN_METRICS)
-        .map(|(name, value)| format!("{name} {value}"))
-        .collect();
-    if !metrics.is_empty() {
-        rows.push(("metrics", metrics.join(", ")));
-    }
+    rows.add_known("training", progress.run_seconds.map(display_seconds));
+    let metrics = progress.last_metrics.iter().take(SHOWN_METRICS);
+    let metrics = metrics.map(|(name, value)| format!("{name} {value}"));
+    rows.add_list("metrics", &metrics.collect::<Vec<_>>(), ", ");
     rows
 }
 
@@ -279,29 +238,29 @@ fn step_text(seconds: f64) -> String {
     }
 }
 
-/// One of the times of an epoch.
-type Seconds = fn(&Epoch) -> Option<f64>;
+/// One of the times of an epoch, and its head.
+type Source = (&'static str, fn(&Epoch) -> Option<f64>);
 
 /// The epochs as a table: what was stated, and what the times of the lines say, where there are any.
 fn epochs(progress: &Progress) -> String {
-    let mut shown = table();
-    let sources: [(&str, Seconds); 2] = [
+    let (epochs, mut shown) = (&progress.epochs, table());
+    let mut sources: Vec<Source> = vec![
         ("stated", |epoch| epoch.printed_seconds),
         ("by line times", |epoch| epoch.clock_seconds),
     ];
-    let is_known = |of: &Seconds| progress.epochs.iter().any(|epoch| of(epoch).is_some());
-    let sources: Vec<_> = sources.into_iter().filter(|(_, of)| is_known(of)).collect();
+    sources.retain(|(_, seconds)| epochs.iter().any(|epoch| seconds(epoch).is_some()));
     shown.set_header(std::iter::once("epoch").chain(sources.iter().map(|(name, _)| *name)));
-    let count = progress.epochs.len();
-    let seconds = |seconds: Option<f64>| seconds.map_or_else(|| "-".to_owned(), display_seconds);
-    for (place, epoch) in progress.epochs.iter().enumerate() {
-        if count > SHOWN_EPOCHS && (SHOWN_EPOCHS / 2..count - SHOWN_EPOCHS / 2).contains(&place) {
-            if place == SHOWN_EPOCHS / 2 {
-                shown.add_row([format!("({} more)", count - SHOWN_EPOCHS / 2 * 2)]);
-            }
+    let half = SHOWN_EPOCHS / 2;
+    let left_out = epochs.len().saturating_sub(SHOWN_EPOCHS);
+    for (place, epoch) in epochs.iter().enumerate() {
+        if left_out > 0 && place == half {
+            shown.add_row([format!("({left_out} more)")]);
+        }
+        if (half..half + left_out).contains(&place) {
             continue;
         }
-        let times = sources.iter().map(|(_, of)| seconds(of(epoch)));
+        let times = sources.iter();
+        let times = times.map(|(_, seconds)| or_dash(seconds(epoch).map(display_seconds)));
         shown.add_row(std::iter::once(epoch.epoch.to_string()).chain(times));
     }
     rendered(shown)

@@ -42,7 +42,7 @@ pub(crate) fn run(session: &Session, args: &Top) -> Result<u8, Error> {
     }
 }
 
-/// What a user who never heard of the daemon needs to know.
+/// What a user who does not know the daemon needs to know.
 fn absent(error: ClientError) -> Error {
     let is_absent = error.is_absent();
     let error = Error::from(error);

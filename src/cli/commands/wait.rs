@@ -21,19 +21,15 @@ pub(crate) fn run(session: &Session, args: &Wait) -> Result<u8, Error> {
     let mut tracker = Tracker::open(session)?;
     let mut run_ids: Vec<RunId> = Vec::new();
     for text in &args.runs {
-        let found = tracker.find_all_going_on(text)?;
-        run_ids.extend(
-            found
-                .into_iter()
-                .filter(|run_id| !run_ids.contains(run_id))
-                .collect::<Vec<_>>(),
-        );
+        for run_id in tracker.find_all_going_on(text)? {
+            if !run_ids.contains(&run_id) {
+                run_ids.push(run_id);
+            }
+        }
     }
     if args.passthrough && run_ids.len() > 1 {
-        return Err(Error::new(
-            Kind::Usage,
-            format!("{} runs go on; `--passthrough` takes one", run_ids.len()),
-        ));
+        let message = format!("{} runs match; `--passthrough` takes one", run_ids.len());
+        return Err(Error::new(Kind::Usage, message));
     }
     let mut watched = Vec::new();
     for run_id in run_ids {
@@ -42,24 +38,19 @@ pub(crate) fn run(session: &Session, args: &Wait) -> Result<u8, Error> {
     }
     let limit = args.timeout.map(Duration::from_secs);
     let tracked = until_over(session, &mut tracker, watched, limit)?;
-    let shown: Vec<_> = tracked
-        .iter()
-        .map(|tracked| summary::to_json(tracked, Some(&tracker.records_of(tracked))))
-        .collect();
-    let text: Vec<String> = tracked
-        .iter()
-        .map(|tracked| summary::to_text(tracked, Some(&tracker.records_of(tracked))))
-        .collect();
-    session.answer(&json!({ "runs": shown }), &text.join("\n"))?;
-    tracked
-        .iter()
-        .for_each(|tracked| show_hopeless(session, tracked));
+    let (mut runs, mut texts) = (Vec::new(), Vec::new());
+    for tracked in &tracked {
+        let records = tracker.records_of(tracked);
+        runs.push(summary::to_json(tracked, Some(&records)));
+        texts.push(summary::to_text(tracked, Some(&records)));
+    }
+    session.answer(&json!({ "runs": runs }), &texts.join("\n"))?;
+    for tracked in &tracked {
+        show_hopeless(session, tracked);
+    }
+    let codes = tracked.iter().map(|one| code_of_state(one.status.state));
     Ok(match tracked.first() {
         Some(tracked) if args.passthrough => own_code(&tracked.status),
-        _ => tracked
-            .iter()
-            .map(|tracked| code_of_state(tracked.status.state))
-            .max()
-            .unwrap_or(0),
+        _ => codes.max().unwrap_or(0),
     })
 }

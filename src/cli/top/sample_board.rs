@@ -165,7 +165,7 @@ fn idle(tick: u64) -> RunView {
 pub(super) fn picture(tick: u64) -> Picture {
     let user = |uid| if uid == 1000 { "ann" } else { "bob" }.to_owned();
     let mut runs: Vec<RunView> = vec![mnist(tick), resnet(tick), idle(tick)];
-    // Oldest first, as the daemon tells them, is not the order of the screen: names say which is which.
+    // Oldest first, as the daemon lists them, is not the order of the screen: names say which is which.
     runs.reverse();
     runs.iter_mut()
         .for_each(|run| run.started_at_ms -= u64::from(run.name == "mnist-cnn") * 86_400_000);

@@ -51,7 +51,6 @@ pub static OPENPBS: Dialect = Dialect {
     letters: &[('f', NO_WAIT)],
     reserves_by_queue: true,
     gives_whole_nodes: false,
-    joint_of_features: None,
     index: "PBS_ARRAY_INDEX",
     pbsdsh: "--",
     kills_nodes_at_once: false,

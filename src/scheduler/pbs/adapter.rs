@@ -85,10 +85,6 @@ impl Adapter for Dialect {
         self.gives_whole_nodes
     }
 
-    fn joint_of_features(&self) -> Option<&'static str> {
-        self.joint_of_features
-    }
-
     fn directives(&self, plan: &Plan) -> (&'static str, Vec<String>) {
         let mut flags = vec![Flag::with("-S", "/bin/bash")];
         flags.extend((self.requested)(plan));

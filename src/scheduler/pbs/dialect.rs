@@ -23,7 +23,6 @@ pub struct Dialect {
     pub(in crate::scheduler) letters: &'static [Letter],
     pub(in crate::scheduler) reserves_by_queue: bool,
     pub(in crate::scheduler) gives_whole_nodes: bool,
-    pub(in crate::scheduler) joint_of_features: Option<&'static str>,
     /// The variable that holds the index of an array's element in its job.
     pub(in crate::scheduler) index: &'static str,
     /// Options of `pbsdsh` before the words.

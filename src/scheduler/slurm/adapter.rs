@@ -114,10 +114,6 @@ impl Adapter for Known {
         "holds wherever the job file says nothing (Slurm lets it beat #SBATCH lines)"
     }
 
-    fn joint_of_features(&self) -> Option<&'static str> {
-        Some("&")
-    }
-
     fn directives(&self, plan: &Plan) -> (&'static str, Vec<String>) {
         ("#SBATCH", directives::directives(plan))
     }

@@ -43,7 +43,6 @@ pub static TORQUE: Dialect = Dialect {
     ],
     reserves_by_queue: false,
     gives_whole_nodes: true,
-    joint_of_features: Some(":"),
     index: "PBS_ARRAYID",
     // It starts one program per node.
     pbsdsh: "-u",

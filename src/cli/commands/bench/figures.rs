@@ -11,7 +11,6 @@ use crate::app::replaced_file::{may_write, write_over};
 use crate::app::session::Session;
 use crate::cli::table::{fitted, table};
 use crate::foundation::clock::now_ms;
-use crate::foundation::diagnostic::printable;
 use crate::learn::bench::Matrix;
 use crate::report::{Figures, Rows};
 
@@ -24,10 +23,8 @@ const FILES: [&str; 2] = ["bench.html", "bench.json"];
 /// Makes the directory and looks whether the files can be written there: before hours of measuring, not behind them.
 pub(crate) fn may_write_into(dir: &Path) -> Result<(), Error> {
     create_dir_all(dir).map_err(|error| {
-        let error = Error::new(
-            Kind::CannotWrite,
-            format!("cannot make `{}`: {error}", dir.display()),
-        );
+        let message = format!("cannot create `{}`: {error}", dir.display());
+        let error = Error::new(Kind::CannotWrite, message);
         error.hinted("name another directory with `--output-dir`")
     })?;
     FILES
@@ -35,20 +32,20 @@ pub(crate) fn may_write_into(dir: &Path) -> Result<(), Error> {
         .try_for_each(|file| may_write(&dir.join(file)).map(drop))
 }
 
-/// What became of the telling.
-pub(crate) struct Told {
+/// What was printed.
+pub(crate) struct Printed {
     pub(crate) figures: Figures,
     /// Why the files could not be written: what was measured in hours is printed all the same.
     pub(crate) unwritten: Option<Kind>,
 }
 
 /// Writes the files and prints the figures.
-pub(crate) fn tell(
+pub(crate) fn print(
     session: &Session,
     matrix: &Matrix,
     bench: &BenchDir,
     output_dir: Option<&Path>,
-) -> Result<Told, Error> {
+) -> Result<Printed, Error> {
     let figures = Figures::new(matrix, &bench.header, &bench.journal, now_ms());
     let mut value = json!(figures);
     value["id"] = json!(bench.id);
@@ -64,17 +61,16 @@ pub(crate) fn tell(
             }
             Err(error) => {
                 value["files_error"] = error.to_json();
-                let again = format!(
-                    "`dlrun bench show {} --output-dir DIR` writes the files",
-                    bench.id
-                );
-                session.warning(&format!("{}; {again}", error.message()));
+                let (why, id) = (error.message(), &bench.id);
+                session.warning(&format!(
+                    "{why}; `dlrun bench show {id} --output-dir DIR` writes the files"
+                ));
                 unwritten = Some(error.kind);
             }
         }
     }
     session.output.sentences(&value, &text)?;
-    Ok(Told { figures, unwritten })
+    Ok(Printed { figures, unwritten })
 }
 
 /// Writes the files; says where they are.
@@ -99,46 +95,34 @@ fn text(figures: &Figures) -> String {
     }
     text.push_str(&section("\n", figures.cell_rows()));
     let effects = figures.effect_rows();
+    let has_effects = effects.is_some();
+    let title = "\nEffects, over all pairs of cells that differ by nothing else\n";
+    text.extend(effects.map(|rows| section(title, rows)));
     // Of each pair only where there are few: the values' effects over all of them say most.
-    let is_short = figures.comparisons.len() <= MOST_ROWS / 3;
-    text.extend(effects.clone().map(|rows| {
-        section(
-            "\nEffects, over all pairs of cells that differ by nothing else\n",
-            rows,
-        )
-    }));
-    if effects.is_none() || is_short {
-        text.push_str(&section(
-            "\nEach cell against its baseline\n",
-            figures.comparison_rows(),
-        ));
-    } else {
-        let count = figures.comparisons.len();
-        text.push_str(&format!(
+    let count = figures.comparisons.len();
+    text.push_str(&if has_effects && count > MOST_ROWS / 3 {
+        format!(
             "\n{count} comparisons of single cells are in --json and in the files of --output-dir\n"
-        ));
-    }
-    text.push_str(&section(
-        "\nFailures: `dlrun logs RUN` shows what a run wrote\n",
-        figures.failure_rows(),
-    ));
-    printable(&text)
+        )
+    } else {
+        let title = "\nEach cell against its baseline\n";
+        section(title, figures.comparison_rows())
+    });
+    let title = "\nFailures: `dlrun logs RUN` shows what a run wrote\n";
+    text + &section(title, figures.failure_rows())
 }
 
 fn section(title: &str, (heads, rows): Rows) -> String {
     if rows.is_empty() {
         return String::new();
     }
-    let beyond = rows.len().saturating_sub(MOST_ROWS);
     let mut shown = table();
     shown.set_header(heads.iter().map(|head| head.to_uppercase()));
-    rows.into_iter().take(MOST_ROWS).for_each(|row| {
-        shown.add_row(row);
-    });
-    let more = if beyond > 0 {
-        format!("and {beyond} more, which --json has\n")
-    } else {
-        String::new()
+    let beyond = rows.len().saturating_sub(MOST_ROWS);
+    shown.add_rows(rows.into_iter().take(MOST_ROWS));
+    let more = match beyond {
+        0 => String::new(),
+        beyond => format!("and {beyond} more, which --json has\n"),
     };
     format!("{title}{}{more}", fitted(shown))
 }

@@ -2,7 +2,6 @@
 
 mod figures;
 mod node;
-mod node_jobs;
 mod run;
 mod show;
 

@@ -1,11 +1,9 @@
 //! `dlrun bench node`: what this kind of node can do.
 
-use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
-use serde_json::{Value, json};
+use serde::Serialize;
 
-use super::node_jobs;
 use crate::app::error::{Error, Kind};
 use crate::app::gpus::settled;
 use crate::app::progress::Display;
@@ -13,7 +11,6 @@ use crate::app::session::Session;
 use crate::cli::args::BenchNode;
 use crate::cli::table::{fitted, table};
 use crate::foundation::clock::now_ms;
-use crate::foundation::diagnostic::printable;
 use crate::foundation::units::Bytes;
 use crate::node::bench::{Step, Wanted, measure};
 use crate::observe::monitor::{
@@ -23,20 +20,16 @@ use crate::record::{GpuFacts, HostFacts, NodeBench, NodeFigures, PastCache, Spre
 
 /// How long the node is watched before anything is measured.
 const LOOK: Duration = Duration::from_secs(1);
-/// Others that keep more than this part of the CPUs busy are no rest.
+/// A node is not idle where others keep more than this part of its CPUs busy.
 const BUSY_PART: f64 = 0.05;
 /// On small machines the kernel's own work would be more than that part.
 const BUSY_CPUS: f64 = 0.2;
 
 /// Runs the verb; the exit code says whether the figures were kept.
 pub(crate) fn run(session: &Session, args: &BenchNode) -> Result<u8, Error> {
-    if args.submit {
-        return node_jobs::run(session, args);
-    }
     let host = host_facts(None);
-    let allowed = cpus_effective(std::process::id()).unwrap_or(1.0);
     let gpus = gpus(session);
-    let bench = measured(session, args, allowed)?;
+    let bench = measured(session, args)?;
     let figures = NodeFigures {
         core_gflops: bench.core_gflops.best,
         node_gflops: bench.node_gflops.best,
@@ -44,129 +37,106 @@ pub(crate) fn run(session: &Session, args: &BenchNode) -> Result<u8, Error> {
         disk_mb_per_second: bench.disk.as_ref().map(|disk| disk.mb_per_second.median),
         measured_at_ms: now_ms(),
     };
-    let doubts = doubts(&host, &bench);
-    let kept = match host.fingerprint() {
-        Some(fingerprint) if doubts.is_empty() || args.force => {
-            let target = TargetRecord {
-                format: TargetRecord::FORMAT,
-                fingerprint,
-                host: host.clone(),
-                figures,
-                bench: bench.clone(),
-                gpus: gpus.clone(),
-                dlrun_version: env!("CARGO_PKG_VERSION").to_owned(),
-            };
-            Some(session.state()?.write_target(&target)?)
-        }
-        _ => None,
-    };
-    for doubt in &doubts {
-        session.warning(doubt);
-    }
-    let found = Found {
+    let mut found = Found {
+        fingerprint: host.fingerprint(),
+        doubts: doubts(&host, &bench),
         host,
         figures,
         bench,
         gpus,
-        doubts,
-        kept,
+        kept_in: None,
     };
-    session.answer(&found.to_json(), &found.to_text())?;
-    Ok(if found.kept.is_some() {
-        0
-    } else {
-        Kind::TryAgain.code()
+    if let Some(fingerprint) = &found.fingerprint
+        && (found.doubts.is_empty() || args.force)
+    {
+        let target = TargetRecord {
+            format: TargetRecord::FORMAT,
+            fingerprint: fingerprint.clone(),
+            host: found.host.clone(),
+            figures,
+            bench: found.bench.clone(),
+            gpus: found.gpus.clone(),
+            dlrun_version: env!("CARGO_PKG_VERSION").to_owned(),
+        };
+        let path = session.state()?.write_target(&target)?;
+        found.kept_in = Some(path.to_string_lossy().into_owned());
+    }
+    for doubt in &found.doubts {
+        session.warning(doubt);
+    }
+    session.answer(&found, &found.to_text())?;
+    Ok(match found.kept_in {
+        Some(_) => 0,
+        None => Kind::TryAgain.code(),
     })
 }
 
 /// All that was found out.
+#[derive(Serialize)]
 struct Found {
+    fingerprint: Option<String>,
     host: HostFacts,
     figures: NodeFigures,
     bench: NodeBench,
     gpus: Vec<GpuFacts>,
-    /// Why the figures may not be those of such nodes.
+    /// Why the figures may not be typical of such nodes.
     doubts: Vec<String>,
-    /// The file that has them.
-    kept: Option<PathBuf>,
+    kept_in: Option<String>,
 }
 
 /// Looks at the node, measures, and says what else was going on.
-fn measured(session: &Session, args: &BenchNode, allowed: f64) -> Result<NodeBench, Error> {
-    let (directory, is_last) = directory(session, args);
-    if !is_last && !directory.is_dir() {
-        let error = Error::new(
-            Kind::Missing,
-            format!("`--dir`: {} is no directory", directory.display()),
-        );
-        return Err(error.hinted("without `--dir` reading is measured in the state directory"));
+fn measured(session: &Session, args: &BenchNode) -> Result<NodeBench, Error> {
+    if let Some(dir) = args.dir.as_ref().filter(|dir| !dir.is_dir()) {
+        let message = format!("`--dir`: {} is no directory", dir.display());
+        return Err(Error::new(Kind::Missing, message)
+            .hinted("without `--dir` reading is measured in the state directory"));
     }
+    let state = session.settings.state_dir();
+    let usual = Some(state.to_owned()).filter(|state| state.is_dir());
+    let directory = args
+        .dir
+        .clone()
+        .or(usual)
+        .unwrap_or_else(std::env::temp_dir);
     let available = memory_available(std::process::id());
-    if let Some((asked, available)) = args
-        .arrays
-        .zip(available)
-        .filter(|(asked, available)| asked.0 > available / 2)
+    if let Some((asked, free)) = args.arrays.zip(available)
+        && asked.0 > free / 2
     {
-        let message = format!(
-            "`--arrays`: {asked} is more than half of the {} that are free",
-            Bytes(available)
-        );
+        let free = Bytes(free);
+        let message = format!("`--arrays`: {asked} is more than half of the {free} that are free");
         return Err(Error::new(Kind::Usage, message)
             .hinted("without it they are as large as the caches want them"));
     }
     let mut display = Display::new(session.output);
-    display.now("looking whether the node is at rest", false);
-    let before = Others::now();
+    display.now("checking that the node is idle", false);
+    let before = Clocks::now();
     std::thread::sleep(LOOK);
-    let idle = before.busy_since();
+    let (others_before, _) = before.busy_since();
     let wanted = Wanted {
-        cpus: whole(allowed),
+        cpus: whole(cpus_effective(std::process::id()).unwrap_or(1.0)),
         available_bytes: available.unwrap_or(1 << 30),
         arrays_bytes: args.arrays.map(|bytes| bytes.0),
         directory: (!args.no_disk).then_some(directory.as_path()),
         file_bytes: args.file.0,
     };
-    let mut bench =
-        measure(&wanted, &mut |step| display.now(words(step), false)).map_err(|error| {
-            Error::new(Kind::TryAgain, error)
-                .hinted("limits on memory or on processes may be in the way (`ulimit -a`)")
-        })?;
-    let during = before.busy_since();
-    // What others did before it began they will have done on.
-    bench.others_cpus_busy = idle
-        .others
-        .into_iter()
-        .chain(during.others)
-        .reduce(f64::max);
-    bench.cpus_stolen = during.stolen;
+    let mut show = |step| {
+        let what = match step {
+            Step::Core => "one core",
+            Step::Node => "all cores",
+            Step::Memory => "memory bandwidth",
+            Step::Disk => "reading",
+        };
+        display.now(&format!("measuring {what}"), false);
+    };
+    let mut bench = measure(&wanted, &mut show).map_err(|error| {
+        Error::new(Kind::TryAgain, error)
+            .hinted("limits on memory or on processes may be in the way (`ulimit -a`)")
+    })?;
+    let (others, stolen) = before.busy_since();
+    // Others will have continued what they did before the measurement.
+    bench.others_cpus_busy = others_before.into_iter().chain(others).reduce(f64::max);
+    bench.cpus_stolen = stolen;
     Ok(bench)
-}
-
-/// Where reading is measured, and whether that is where it is when nobody says.
-fn directory(session: &Session, args: &BenchNode) -> (PathBuf, bool) {
-    match &args.dir {
-        Some(dir) => (dir.clone(), false),
-        None => {
-            let state = session.settings.state_dir();
-            (
-                if state.is_dir() {
-                    state.to_owned()
-                } else {
-                    std::env::temp_dir()
-                },
-                true,
-            )
-        }
-    }
-}
-
-fn words(step: Step) -> &'static str {
-    match step {
-        Step::Core => "measuring one core",
-        Step::Node => "measuring all cores",
-        Step::Memory => "measuring memory bandwidth",
-        Step::Disk => "measuring reading",
-    }
 }
 
 /// Whole CPUs of those that may be kept busy: with a part of one more a quota would stop all of them now and then.
@@ -180,22 +150,15 @@ fn whole(cpus: f64) -> usize {
     whole
 }
 
-/// CPU time of the node, of this process and of the hypervisor at some time.
-struct Others {
+/// CPU time of this process, of the node and of the hypervisor at some time, in microseconds.
+struct Clocks {
     at: Instant,
     own_us: u64,
     node_us: Option<u64>,
     stolen_us: Option<u64>,
 }
 
-/// CPUs that were not this process's, on average.
-#[derive(Clone, Copy)]
-struct Busy {
-    others: Option<f64>,
-    stolen: Option<f64>,
-}
-
-impl Others {
+impl Clocks {
     fn now() -> Self {
         Self {
             at: Instant::now(),
@@ -205,23 +168,17 @@ impl Others {
         }
     }
 
-    fn busy_since(&self) -> Busy {
+    /// CPUs that others kept busy since then, and that the hypervisor took, on average.
+    fn busy_since(&self) -> (Option<f64>, Option<f64>) {
         let now = Self::now();
-        let span = now.at - self.at;
-        let cpus = |us: u64| Duration::from_micros(us).as_secs_f64() / span.as_secs_f64();
-        let node = now
-            .node_us
-            .zip(self.node_us)
-            .map(|(now, before)| now.saturating_sub(before));
-        let own = now.own_us.saturating_sub(self.own_us);
-        let stolen = now
-            .stolen_us
-            .zip(self.stolen_us)
-            .map(|(now, before)| now.saturating_sub(before));
-        Busy {
-            others: node.map(|node| cpus(node.saturating_sub(own))),
-            stolen: stolen.map(cpus),
-        }
+        let span = (now.at - self.at).as_secs_f64();
+        let cpus = |us: u64| Duration::from_micros(us).as_secs_f64() / span;
+        let node = now.node_us.zip(self.node_us);
+        let own_us = now.own_us.saturating_sub(self.own_us);
+        let others = node.map(|(now, then)| now.saturating_sub(then).saturating_sub(own_us));
+        let stolen = now.stolen_us.zip(self.stolen_us);
+        let stolen = stolen.map(|(now, then)| now.saturating_sub(then));
+        (others.map(cpus), stolen.map(cpus))
     }
 }
 
@@ -231,30 +188,26 @@ fn doubts(host: &HostFacts, bench: &NodeBench) -> Vec<String> {
     #[expect(clippy::cast_precision_loss, reason = "no machine has 2^53 CPUs")]
     let cpus = host.cpus.unwrap_or(1) as f64;
     let allowed = (cpus * BUSY_PART).max(BUSY_CPUS);
-    let mut busy = |cpus: Option<f64>, what: &str| {
-        if let Some(cpus) = cpus.filter(|cpus| *cpus > allowed) {
-            doubts.push(format!(
-                "{what} kept {cpus:.1} CPUs busy: the node can do more than was measured"
-            ));
-        }
-    };
-    busy(bench.others_cpus_busy, "others");
-    busy(bench.cpus_stolen, "other virtual machines");
-    if let Some(all) = host.cpus.filter(|all| u64::from(bench.cpus_used) < *all) {
-        doubts.push(format!(
-            "only {} of the node's {all} CPUs may be used here",
-            bench.cpus_used
-        ));
+    for (cpus, who) in [
+        (bench.others_cpus_busy, "others"),
+        (bench.cpus_stolen, "other virtual machines"),
+    ] {
+        let busy = cpus.filter(|cpus| *cpus > allowed);
+        doubts.extend(busy.map(|cpus| {
+            format!("{who} kept {cpus:.1} CPUs busy: the node can do more than was measured")
+        }));
     }
+    let used = bench.cpus_used;
+    let more = host.cpus.filter(|all| u64::from(used) < *all);
+    doubts.extend(more.map(|all| format!("only {used} of the node's {all} CPUs may be used here")));
     if host.fingerprint().is_none() {
-        doubts.push(
-            "the kernel does not tell what CPU this is, so the figures have no place".to_owned(),
-        );
+        let text = "the kernel does not say what CPU this is, so the figures cannot be kept";
+        doubts.push(text.to_owned());
     }
     doubts
 }
 
-/// The GPUs of this machine by their driver; a driver that fails is told.
+/// The GPUs of this machine by their driver; a driver that fails is reported.
 fn gpus(session: &Session) -> Vec<GpuFacts> {
     let Some(report) = settled(session.settings.nvml_library()) else {
         return Vec::new();
@@ -262,141 +215,74 @@ fn gpus(session: &Session) -> Vec<GpuFacts> {
     if let Some(missing) = &report.missing {
         session.warning(&format!("GPUs are left out: {missing}"));
     }
-    report
-        .gpus
-        .iter()
-        .map(|gpu| GpuFacts::clone(&gpu.facts))
-        .collect()
+    let gpus = report.gpus.iter();
+    gpus.map(|gpu| GpuFacts::clone(&gpu.facts)).collect()
 }
 
 impl Found {
-    fn to_json(&self) -> Value {
-        let Self {
-            host,
-            figures,
-            bench,
-            gpus,
-            doubts,
-            kept,
-        } = self;
-        json!({
-            "fingerprint": host.fingerprint(),
-            "host": host,
-            "figures": figures,
-            "bench": bench,
-            "gpus": gpus,
-            "doubts": doubts,
-            "kept_in": kept.as_deref().map(Path::to_string_lossy),
-        })
-    }
-
     fn to_text(&self) -> String {
-        let Self {
-            host,
-            figures,
-            bench,
-            gpus,
-            kept,
-            ..
-        } = self;
+        let (figures, bench) = (&self.figures, &self.bench);
         let mut rows = table();
-        let threads = format!(
-            "{} thread{}",
-            bench.cpus_used,
-            if bench.cpus_used == 1 { "" } else { "s" }
-        );
-        let of = |spread: &Spread| {
-            format!(
-                "best of {}, within {:.1} %",
-                spread.repeats,
-                spread.spread_ratio * 100.0
-            )
+        let plural = if bench.cpus_used == 1 { "" } else { "s" };
+        let threads = format!("{} thread{plural}", bench.cpus_used);
+        let best = |spread: &Spread| {
+            let percent = spread.spread_ratio * 100.0;
+            format!("best of {}, within {percent:.1} %", spread.repeats)
         };
-        let core = format!("{}, {}", bench.instructions, of(&bench.core_gflops));
         rows.add_row([
-            "one core",
-            &format!("{:.1} Gflop/s", figures.core_gflops),
-            &core,
+            "one core".to_owned(),
+            format!("{:.1} Gflop/s", figures.core_gflops),
+            format!("{}, {}", bench.instructions, best(&bench.core_gflops)),
         ]);
-        let node = format!("{threads}, {}", of(&bench.node_gflops));
         rows.add_row([
-            "all cores",
-            &format!("{:.1} Gflop/s", figures.node_gflops),
-            &node,
+            "all cores".to_owned(),
+            format!("{:.1} Gflop/s", figures.node_gflops),
+            format!("{threads}, {}", best(&bench.node_gflops)),
         ]);
-        let memory = format!(
-            "triad over {}, {threads}, {}",
-            Bytes(bench.arrays_bytes >> 20 << 20),
-            of(&bench.memory_gb_per_second)
-        );
+        let (arrays, spread) = (mebibytes(bench.arrays_bytes), &bench.memory_gb_per_second);
         rows.add_row([
-            "memory",
-            &format!("{:.1} GB/s", figures.memory_gb_per_second),
-            &memory,
+            "memory".to_owned(),
+            format!("{:.1} GB/s", figures.memory_gb_per_second),
+            format!("triad over {arrays}, {threads}, {}", best(spread)),
         ]);
-        match &bench.disk {
-            Some(disk) => {
-                let how = match disk.past_cache {
-                    PastCache::Direct => "past the page cache (O_DIRECT)",
-                    PastCache::Advised => "forgotten by the page cache before",
-                };
-                let kind = disk
-                    .file_system
-                    .as_deref()
-                    .unwrap_or("a file system unknown here");
-                let text = format!(
-                    "{} on {kind}, {how}, median of {}",
-                    Bytes(disk.file_bytes),
-                    disk.mb_per_second.repeats
-                );
-                rows.add_row([
-                    "reading",
-                    &format!("{:.0} MB/s", disk.mb_per_second.median),
-                    &text,
-                ]);
-            }
-            None => {
-                rows.add_row(["reading", "-", ""]);
-            }
-        }
-        for (count, gpu) in alike(gpus) {
-            let memory = gpu
-                .mem_total_bytes
-                .map(|bytes| Bytes(bytes >> 20 << 20).to_string())
-                .unwrap_or_default();
-            let clock = gpu
-                .sm_clock_max_mhz
-                .map(|mhz| format!("{mhz} MHz"))
-                .unwrap_or_default();
+        if let Some(disk) = &bench.disk {
+            let how = match disk.past_cache {
+                PastCache::Direct => "past the page cache (O_DIRECT)",
+                PastCache::Advised => "dropped from the page cache before",
+            };
+            let kind = disk.file_system.as_deref();
+            let kind = kind.unwrap_or("an unknown file system");
+            let (size, rate) = (Bytes(disk.file_bytes), &disk.mb_per_second);
             rows.add_row([
-                "GPU",
-                &format!("{count} x {}", gpu.name),
-                &format!("{memory} {clock}"),
+                "reading".to_owned(),
+                format!("{:.0} MB/s", rate.median),
+                format!("{size} on {kind}, {how}, median of {}", rate.repeats),
             ]);
         }
-        let of = host.fingerprint().unwrap_or_else(|| host.hostname.clone());
-        let mut text = format!("{of}\n{}", fitted(rows));
-        for note in &bench.notes {
-            text.push_str(&format!("note: {note}\n"));
+        // Whole GPUs, those of one name together.
+        let mut gpus: Vec<&GpuFacts> = self.gpus.iter().collect();
+        gpus.retain(|gpu| gpu.parent.is_none());
+        gpus.sort_by_key(|gpu| &gpu.name);
+        for same in gpus.chunk_by(|a, b| a.name == b.name) {
+            let memory = same[0].mem_total_bytes.map(mebibytes);
+            let clock = same[0].sm_clock_max_mhz.map(|mhz| format!("{mhz} MHz"));
+            let parts: Vec<String> = memory.into_iter().chain(clock).collect();
+            let name = format!("{} x {}", same.len(), same[0].name);
+            rows.add_row(["GPU".to_owned(), name, parts.join(" ")]);
         }
-        text.push_str(&match kept {
-            Some(path) => format!("kept in {}\n", path.display()),
-            None => "not kept; `--force` keeps it all the same\n".to_owned(),
-        });
-        printable(&text)
+        let kind = self.fingerprint.as_ref().unwrap_or(&self.host.hostname);
+        let mut text = format!("{kind}\n{}", fitted(rows));
+        let notes = bench.notes.iter();
+        text.extend(notes.map(|note| format!("note: {note}\n")));
+        text + &match &self.kept_in {
+            Some(path) => format!("kept in {path}\n"),
+            None => "not kept; `--force` keeps it anyway\n".to_owned(),
+        }
     }
 }
 
-/// Whole GPUs, those of one name together.
-fn alike(gpus: &[GpuFacts]) -> Vec<(usize, &GpuFacts)> {
-    let mut found: Vec<(usize, &GpuFacts)> = Vec::new();
-    for gpu in gpus.iter().filter(|gpu| gpu.parent.is_none()) {
-        match found.iter_mut().find(|(_, known)| known.name == gpu.name) {
-            Some((count, _)) => *count += 1,
-            None => found.push((1, gpu)),
-        }
-    }
-    found
+fn mebibytes(bytes: u64) -> String {
+    Bytes(bytes >> 20 << 20).to_string()
 }
 
 #[cfg(test)]
@@ -467,6 +353,7 @@ mod tests {
             ..GpuFacts::default()
         };
         let found = Found {
+            fingerprint: host(2).fingerprint(),
             host: host(2),
             figures: NodeFigures {
                 core_gflops: 118.25,
@@ -482,7 +369,7 @@ mod tests {
                 gpu("GPU-2", None),
             ],
             doubts: Vec::new(),
-            kept: None,
+            kept_in: None,
         };
         let text = found.to_text();
         let lines: Vec<&str> = text.lines().map(str::trim_end).collect();
@@ -495,19 +382,13 @@ mod tests {
             lines[3],
             "memory     38.0 GB/s        triad over 256MiB, 2 threads, best of 5, within 50.0 %"
         );
-        assert_eq!(lines[5], "GPU        2 x NVIDIA H100  80GiB 1980 MHz");
+        assert_eq!(lines[4], "GPU        2 x NVIDIA H100  80GiB 1980 MHz");
         assert_eq!(
-            lines[6..],
+            lines[5..],
             [
                 "note: reading was not measured",
-                "not kept; `--force` keeps it all the same"
+                "not kept; `--force` keeps it anyway"
             ]
         );
-        let value = found.to_json();
-        assert_eq!(
-            (&value["figures"]["core_gflops"], &value["kept_in"]),
-            (&json!(118.25), &Value::Null)
-        );
-        assert_eq!(value["bench"]["memory_gb_per_second"]["best"], json!(2.0));
     }
 }

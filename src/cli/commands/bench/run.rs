@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use serde_json::{Value, json};
 
-use super::figures::{Told, may_write_into, tell};
+use super::figures::{Printed, may_write_into, print};
 use crate::app::error::{Error, Kind};
 use crate::app::exit_code::code_of_state;
 use crate::app::job::source::read;
@@ -16,7 +16,6 @@ use crate::cli::table::{fitted, table};
 use crate::foundation::units::display_seconds;
 use crate::job::JobState;
 use crate::learn::bench::{ExpectedDuration, Matrix, USUAL_REPEATS, parse};
-use crate::plan::Plan;
 
 /// Runs the verb; returns the exit code.
 pub(crate) fn run(session: &Session, args: &BenchRun) -> Result<u8, Error> {
@@ -25,11 +24,8 @@ pub(crate) fn run(session: &Session, args: &BenchRun) -> Result<u8, Error> {
         text: read(&args.file)?,
         no_check: args.no_check,
     };
-    let stem = args
-        .file
-        .file_stem()
-        .map(|stem| stem.to_string_lossy().into_owned())
-        .unwrap_or_default();
+    let stem = args.file.file_stem().unwrap_or_default();
+    let stem = stem.to_string_lossy();
     let mut matrix = parse(&source.text, &stem).map_err(|problems| source.error(problems))?;
     matrix.max_jobs = args.max_jobs.unwrap_or(matrix.max_jobs);
     let repeats = args.repeats.unwrap_or(matrix.repeats);
@@ -85,32 +81,30 @@ pub(crate) fn run(session: &Session, args: &BenchRun) -> Result<u8, Error> {
         bench.path().display()
     ));
     let end = Conductor::new(session, &matrix, &source, &mut bench, &cells)?.run()?;
-    let Told { figures, unwritten } = tell(session, &matrix, &bench, args.output_dir.as_deref())?;
+    let Printed { figures, unwritten } =
+        print(session, &matrix, &bench, args.output_dir.as_deref())?;
     if end == End::Hopeless {
-        let failures = figures.cells.iter().flat_map(|cell| &cell.failures);
+        let mut failures = figures.cells.iter().flat_map(|cell| &cell.failures);
         let last = failures
-            .map(|failure| &failure.run_id.as_str()[..6])
             .next_back()
-            .unwrap_or("RUN");
+            .map(|failure| &failure.run_id.as_str()[..6]);
+        let last = last.unwrap_or("RUN");
         session.warning(&format!(
-            "nothing succeeded, so the rest was not begun; `dlrun logs {last}` tells why one of them failed, and the same command \
-             goes on"
+            "nothing succeeded, so the rest was not started; `dlrun logs {last}` shows why one of them failed, and the same command \
+             continues"
         ));
     }
     if let Some(kind) = unwritten {
         return Ok(kind.code());
     }
     let is_whole = |cell: &usize| {
-        let wanted = figures.cells[*cell]
-            .results
-            .iter()
-            .filter(|result| result.repeat <= repeats);
+        let results = figures.cells[*cell].results.iter();
+        let wanted = results.filter(|result| result.repeat <= repeats);
         wanted.count() == repeats as usize
     };
-    Ok(if cells.iter().all(is_whole) {
-        0
-    } else {
-        code_of_state(JobState::Failed)
+    Ok(match cells.iter().all(is_whole) {
+        true => 0,
+        false => code_of_state(JobState::Failed),
     })
 }
 
@@ -126,135 +120,87 @@ struct Part<'a> {
 impl Part<'_> {
     /// `mnist: 4 of 32 cells, 5 repeats, 20 runs, 1 at a time`.
     fn size(&self) -> String {
-        let Self {
-            matrix: Matrix { name, max_jobs, .. },
-            cells,
-            repeats,
-            ..
-        } = self;
-        let all = if cells.len() == self.matrix.len() {
-            String::new()
-        } else {
-            format!(" of {}", self.matrix.len())
+        let (matrix, repeats) = (self.matrix, self.repeats);
+        let (name, max_jobs) = (&matrix.name, matrix.max_jobs);
+        let (count, all) = (self.cells.len(), matrix.len());
+        let runs = count * repeats as usize;
+        let of = match count == all {
+            true => String::new(),
+            false => format!(" of {all}"),
         };
-        let runs = cells.len() * *repeats as usize;
-        format!(
-            "{name}: {}{all} cells, {repeats} repeats, {runs} runs, {max_jobs} at a time",
-            cells.len()
-        )
+        format!("{name}: {count}{of} cells, {repeats} repeats, {runs} runs, {max_jobs} at a time")
     }
 }
 
 /// Choices that a user must not miss, before anything is queued.
-const TOLD: [&str; 3] = ["scheduler", "environment", "compiler"];
+const CHOICES: [&str; 3] = ["scheduler", "environment", "compiler"];
 
-/// Checks every cell as `dlrun check` does, before the first is handed over; says how long all of it will take.
+/// Checks every cell as `dlrun check` does, before the first is submitted; shows warnings and choices, each once with its
+/// cells, and how long all of it will take.
 fn check(session: &Session, part: &Part<'_>) -> Result<Option<ExpectedDuration>, Error> {
-    let Part {
-        matrix,
-        source,
-        cells,
-        repeats,
-    } = *part;
     let mut display = Display::new(session.output);
-    let mut warned: Vec<(String, Vec<usize>)> = Vec::new();
-    let mut choices: BTreeMap<&str, Choices> = BTreeMap::new();
+    let mut notes: BTreeMap<String, Vec<usize>> = BTreeMap::new();
+    let mut warnings: BTreeMap<String, Vec<usize>> = BTreeMap::new();
     let mut forecasts = Vec::new();
-    for (place, number) in cells.iter().copied().enumerate() {
-        display.now(
-            &format!("checking cell {} of {}", place + 1, cells.len()),
-            false,
-        );
-        let Plan {
-            decisions,
-            warnings,
-            forecast,
-            ..
-        } = load_cell(session, matrix, source, number)?.plan;
-        forecasts.push(forecast.and_then(|forecast| forecast.total_seconds));
-        for what in TOLD {
-            let of = decisions.iter().filter(|decision| decision.what == what);
-            let counts = choices.entry(what).or_default();
-            for one in of {
-                let (whys, count) = counts.entry(one.value.clone()).or_default();
-                whys.insert(one.why.clone());
-                *count += 1;
-            }
+    let count = part.cells.len();
+    for (place, number) in part.cells.iter().copied().enumerate() {
+        display.now(&format!("checking cell {} of {count}", place + 1), false);
+        let plan = load_cell(session, part.matrix, part.source, number)?.plan;
+        let total = plan.forecast.and_then(|forecast| forecast.total_seconds);
+        forecasts.push(total);
+        let decisions = plan.decisions.iter();
+        let choices = decisions.filter(|one| CHOICES.contains(&&*one.what));
+        for choice in choices {
+            let text = format!("{}: {} ({})", choice.what, choice.value, choice.why);
+            notes.entry(text).or_default().push(number + 1);
         }
-        for warning in BTreeSet::from_iter(warnings) {
-            match warned.iter_mut().find(|(known, _)| *known == warning) {
-                Some((_, cells)) => cells.push(number + 1),
-                None => warned.push((warning, vec![number + 1])),
-            }
+        for warning in BTreeSet::from_iter(plan.warnings) {
+            warnings.entry(warning).or_default().push(number + 1);
         }
     }
     drop(display);
-    for what in TOLD {
-        tell_choice(session, what, &choices[what], cells.len());
+    for (note, of) in &notes {
+        session.note(&format!("{}{note}", whose(of, count)));
     }
-    for (warning, of) in &warned {
-        session.warning(&format!("{}{warning}", whose(of, cells.len())));
+    for (warning, of) in &warnings {
+        session.warning(&format!("{}{warning}", whose(of, count)));
     }
-    let foreseen = ExpectedDuration::of(forecasts.into_iter(), repeats, matrix.max_jobs);
+    let foreseen = ExpectedDuration::of(forecasts.into_iter(), part.repeats, part.matrix.max_jobs);
     if let Some(foreseen) = &foreseen {
-        session.note(&format!("forecast: {}", in_words(foreseen, part)));
+        session.note(&format!("forecast: {}", forecast_text(foreseen, part)));
     }
     Ok(foreseen)
 }
 
-/// What was chosen: why, and in how many cells.
-type Choices = BTreeMap<String, (BTreeSet<String>, usize)>;
-
-fn tell_choice(session: &Session, what: &str, choices: &Choices, cells: usize) {
-    for (value, (whys, count)) in choices {
-        let why = match whys.first().filter(|_| whys.len() == 1) {
-            Some(why) => format!(" ({why})"),
-            None => String::new(),
-        };
-        let of = if *count == cells {
-            String::new()
-        } else {
-            format!(", in {count} of {cells} cells")
-        };
-        session.note(&format!("{what}: {value}{why}{of}"));
-    }
-}
-
-/// `cells 3, 4 and 2 more: `; of all of them nothing is said.
+/// `cells 3, 4 and 2 more: `; empty if it is all of them.
 fn whose(cells: &[usize], all: usize) -> String {
     const NAMED: usize = 6;
     let named: Vec<String> = cells.iter().take(NAMED).map(ToString::to_string).collect();
+    let named = named.join(", ");
     match (cells.len(), cells.len().saturating_sub(NAMED)) {
         (count, _) if count == all => String::new(),
-        (1, _) => format!("cell {}: ", named[0]),
-        (_, 0) => format!("cells {}: ", named.join(", ")),
-        (_, more) => format!("cells {} and {more} more: ", named.join(", ")),
+        (1, _) => format!("cell {named}: "),
+        (_, 0) => format!("cells {named}: "),
+        (_, more) => format!("cells {named} and {more} more: "),
     }
 }
 
 /// `160 runs take 27 min (18 min to 44 min, ...), waiting in queues apart`.
-fn in_words(foreseen: &ExpectedDuration, part: &Part<'_>) -> String {
-    let ExpectedDuration {
-        cells,
-        mean_seconds,
-        low_seconds,
-        high_seconds,
-    } = *foreseen;
-    let runs = cells * part.repeats as usize;
-    let of = match part.cells.len() - cells {
-        0 => format!("{runs} runs"),
-        without => format!("{runs} runs, without those of {without} cells that have no forecast,"),
+fn forecast_text(foreseen: &ExpectedDuration, part: &Part<'_>) -> String {
+    let runs = foreseen.cells * part.repeats as usize;
+    let without = match part.cells.len() - foreseen.cells {
+        0 => String::new(),
+        without => format!(", without those of {without} cells that have no forecast,"),
     };
-    let max_jobs = part.matrix.max_jobs;
-    let jobs = if max_jobs > 1 {
-        format!(" with {max_jobs} at a time")
-    } else {
-        String::new()
+    let jobs = match part.matrix.max_jobs {
+        0 | 1 => String::new(),
+        jobs => format!(" with {jobs} at a time"),
     };
-    let [mean, low, high] =
-        [mean_seconds, low_seconds, high_seconds].map(|seconds| display_seconds(seconds.max(0.0)));
+    let shown = |seconds: f64| display_seconds(seconds.max(0.0));
+    let (mean, low) = (shown(foreseen.mean_seconds), shown(foreseen.low_seconds));
+    let high = shown(foreseen.high_seconds);
     format!(
-        "{of} take {mean}{jobs} ({low} to {high}: the ends of the cells' 90 % intervals added up), waiting apart"
+        "{runs} runs{without} take {mean}{jobs} ({low} to {high}: the ends of the cells' 90 % intervals added up), waiting apart"
     )
 }
 
@@ -272,18 +218,13 @@ fn planned(
     } = *part;
     let mut cells: Vec<Value> = Vec::new();
     let mut shown = table();
-    let heads = std::iter::once("CELL".to_owned())
-        .chain(matrix.axes.iter().map(|axis| axis.short.to_uppercase()));
-    shown.set_header(heads);
+    let axes = matrix.axes.iter().map(|axis| axis.short.to_uppercase());
+    shown.set_header(std::iter::once("CELL".to_owned()).chain(axes));
     for number in part.cells.iter().copied() {
-        let cell = matrix
-            .cell(number)
-            .map_err(|problems| source.error(problems))?;
-        let labels = matrix
-            .axes
-            .iter()
-            .zip(matrix.at(number))
-            .map(|(axis, at)| axis.values[*at].label.clone());
+        let cell = matrix.cell(number);
+        let cell = cell.map_err(|problems| source.error(problems))?;
+        let labels = matrix.axes.iter().zip(matrix.at(number));
+        let labels = labels.map(|(axis, at)| axis.values[*at].label.clone());
         let labels: Vec<String> = labels.collect();
         cells.push(json!({
             "cell": number + 1, "name": cell.name, "values": labels, "job_file": cell.job_file,

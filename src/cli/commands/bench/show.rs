@@ -1,6 +1,6 @@
 //! `dlrun bench show`: what a matrix has measured so far.
 
-use super::figures::{may_write_into, tell};
+use super::figures::{may_write_into, print};
 use crate::app::error::{Error, Kind};
 use crate::app::matrix::BenchDir;
 use crate::app::session::Session;
@@ -14,13 +14,9 @@ pub(crate) fn run(session: &Session, args: &BenchShow) -> Result<u8, Error> {
     }
     let (bench, text) = BenchDir::find(session, args.name.as_deref())?;
     let matrix = parse(&text, &bench.header.name).map_err(|problems| {
-        Error::in_file(
-            Kind::Data,
-            &bench.path().join("matrix.toml").to_string_lossy(),
-            &text,
-            problems,
-        )
+        let file = bench.path().join("matrix.toml");
+        Error::in_file(Kind::Data, &file.to_string_lossy(), &text, problems)
     })?;
-    let told = tell(session, &matrix, &bench, args.output_dir.as_deref())?;
-    Ok(told.unwritten.map_or(0, Kind::code))
+    let printed = print(session, &matrix, &bench, args.output_dir.as_deref())?;
+    Ok(printed.unwritten.map_or(0, Kind::code))
 }

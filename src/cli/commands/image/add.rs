@@ -8,17 +8,17 @@ use serde_json::json;
 
 use super::check::place_of;
 use super::list::to_json;
-use crate::app::error::{Error, Kind};
+use super::{described, owner};
+use crate::app::error::{Error, Kind, failure};
 use crate::app::images::check::{Bench, Subject, Tried, digest_of, keep, keep_check, shelf_dir};
+use crate::app::images::recipes::checked_name;
 use crate::app::progress::Display;
 use crate::app::session::Session;
-use crate::cli::args::{Claims as Said, ImageAdd};
+use crate::cli::args::{Claims as Stated, ImageAdd};
 use crate::config::{Origin, Owner};
-use crate::image::catalogue::look;
-use crate::image::catalogue::{Accelerator, Catalogue, Entry, Place, name_problem, write_entry};
+use crate::image::catalogue::{self, Accelerator, Catalogue, Entry, Place, look, write_entry};
 use crate::image::check::Claims;
-use crate::image::runtime::labels;
-use crate::image::runtime::{ImageKind, inspect};
+use crate::image::runtime::{ImageKind, inspect, labels};
 use crate::job::Provenance;
 
 /// How long the image may take to be tried.
@@ -26,29 +26,38 @@ const PATIENCE: Duration = Duration::from_secs(300);
 
 /// Runs the verb.
 pub(crate) fn run(session: &Session, args: &ImageAdd) -> Result<u8, Error> {
-    let owner = if args.site { Owner::Site } else { Owner::User };
+    let owner = owner(args.site);
     let catalogue = session.catalogue()?;
     if let Some(name) = &args.name {
-        require_name(name)?;
-        shelf_for(&catalogue, name, owner, args.force)?;
+        shelf_for(&catalogue, checked_name(name)?, owner, args.force)?;
     }
     let place = plain_place(&args.image)?;
     // Without a runtime an image can be described, and not tried.
-    let bench = Bench::open(session);
-    let bench = if args.no_check {
-        bench.ok()
-    } else {
-        Some(bench?)
+    let bench = match Bench::open(session) {
+        Err(_) if args.no_check => None,
+        bench => Some(bench?),
     };
-    let mut draft = Draft::of(args);
+    let mut draft = Draft {
+        stated: args.claims.clone(),
+        ..Draft::default()
+    };
     if let Place::Path(path) = &place {
-        draft.look(path, bench.as_ref())?;
+        draft.inspect(path, bench.as_ref())?;
     }
     let mut display = Display::new(session.output);
-    let tried = match &bench {
-        Some(bench) if !args.no_check => Some(draft.try_out(args, &place, bench, &mut display)?),
-        _ => None,
+    let mut claims = draft.claims();
+    let subject = Subject {
+        name: args.name.as_deref().unwrap_or(&args.image),
+        place: &place,
+        claims: &claims,
+        digest: args.claims.digest.as_deref(),
+        reads_digest: true,
+        needs_fakeroot: args.claims.needs_fakeroot,
+        patience: PATIENCE,
     };
+    let bench = bench.filter(|_| !args.no_check);
+    let tried = bench.map(|bench| bench.run(&subject, &mut display));
+    let tried: Option<Tried> = tried.transpose()?;
     let digest = match (&tried, &place) {
         (Some(tried), _) => tried.check.digest.clone(),
         (None, Place::Path(path)) if path.is_file() => {
@@ -57,33 +66,28 @@ pub(crate) fn run(session: &Session, args: &ImageAdd) -> Result<u8, Error> {
         (None, _) => None,
     };
     drop(display);
-    if let Some(tried) = tried
-        .as_ref()
-        .filter(|tried| !tried.check.problems.is_empty() && !args.force)
-    {
-        let message = format!(
-            "{} was not added: {}",
-            args.image,
-            tried.check.problems.join("; ")
-        );
-        return Err(Error::new(Kind::JobFile, message)
-            .hinted("say what it is with --framework, --version and so on")
-            .hinted("`--force` adds it all the same"));
+    if let Some(tried) = &tried {
+        if !tried.check.problems.is_empty() && !args.force {
+            let problems = tried.check.problems.join("; ");
+            return Err(
+                failure!(JobFile, "{} was not added: {problems}", args.image)
+                    .hinted("say what it is with --framework, --version and so on")
+                    .hinted("`--force` adds it anyway"),
+            );
+        }
+        claims = tried.findings.fill(claims);
     }
-    let mut entry = draft.entry(args, place, owner, tried.as_ref())?;
-    if let (Some(found), Some(said)) = (&digest, &args.claims.digest)
-        && found != said
+    if let (Some(found), Some(stated)) = (&digest, &args.claims.digest)
+        && found != stated
     {
-        return Err(Error::new(
-            Kind::JobFile,
-            format!("its digest is {found}, and not {said}"),
-        ));
+        return Err(failure!(JobFile, "its digest is {found}, and not {stated}"));
     }
+    let mut entry = draft.entry(args, claims, place, owner)?;
     entry.digest = digest.or(entry.digest);
     shelf_for(&catalogue, &entry.name, owner, args.force)?;
     let shelf = keep(owner, &format!("{}.toml", entry.name), &write_entry(&entry))?;
     if let Some(tried) = &tried {
-        let check = crate::image::catalogue::Check {
+        let check = catalogue::Check {
             image: entry.name.clone(),
             ..tried.check.clone()
         };
@@ -105,10 +109,6 @@ pub(crate) fn run(session: &Session, args: &ImageAdd) -> Result<u8, Error> {
     session.answer(&value, &text)
 }
 
-fn require_name(name: &str) -> Result<(), Error> {
-    name_problem(name).map_or(Ok(()), |problem| Err(Error::new(Kind::Usage, problem)))
-}
-
 /// The place without `..`, so that it is the same from everywhere; the last name may be a link, which the site may point
 /// elsewhere.
 fn plain_place(word: &str) -> Result<Place, Error> {
@@ -119,12 +119,9 @@ fn plain_place(word: &str) -> Result<Place, Error> {
     let (Some(dir), Some(name)) = (path.parent(), path.file_name()) else {
         return Ok(place);
     };
-    let dir = dir.canonicalize().map_err(|error| {
-        Error::new(
-            Kind::Missing,
-            format!("{} cannot be reached: {error}", path.display()),
-        )
-    })?;
+    let dir = dir
+        .canonicalize()
+        .map_err(|error| failure!(Missing, "{} cannot be reached: {error}", path.display()))?;
     place_of(&dir.join(name).to_string_lossy())
 }
 
@@ -136,42 +133,27 @@ fn shelf_for(
     force: bool,
 ) -> Result<PathBuf, Error> {
     let shelf = shelf_dir(owner)?.join(format!("{name}.toml"));
-    let all = || {
-        catalogue
-            .entries
-            .iter()
-            .chain(&catalogue.overridden)
-            .filter(|known| known.owner == owner)
-    };
-    let is_there =
-        |known: &Entry| matches!(&known.origin, Origin::File { path, .. } if *path == shelf);
-    if let Some(known) = all().find(|known| known.name == name) {
-        let error = Error::new(
-            Kind::CannotWrite,
-            format!(
-                "there is an image `{name}` already, described in {}",
-                known.origin
-            ),
-        );
-        if !is_there(known) {
-            return Err(
-                error.hinted("take it out there, or give this one another name with `--name`")
-            );
-        }
-        if !force {
-            return Err(
-                error.hinted("`--force` takes its place; `--name` gives this one another name")
-            );
-        }
-    }
-    if let Some(other) = all().find(|known| known.name != name && is_there(known)) {
-        let message = format!(
-            "{} describes `{}` too, and is not written over",
-            shelf.display(),
-            other.name
-        );
-        return Err(Error::new(Kind::CannotWrite, message)
-            .hinted("give this one another name with `--name`"));
+    let all = catalogue.entries.iter().chain(&catalogue.overridden);
+    for known in all.filter(|known| known.owner == owner) {
+        let is_in_shelf = matches!(&known.origin, Origin::File { path, .. } if *path == shelf);
+        let (message, hint) = if known.name == name && is_in_shelf && force {
+            continue;
+        } else if known.name == name {
+            let origin = &known.origin;
+            let hint = match is_in_shelf {
+                true => "`--force` takes its place; `--name` gives this one another name",
+                false => "take it out there, or give this one another name with `--name`",
+            };
+            let message = format!("there is an image `{name}` already, described in {origin}");
+            (message, hint)
+        } else if is_in_shelf {
+            let (shelf, other) = (shelf.display(), &known.name);
+            let message = format!("{shelf} describes `{other}` too, and is not written over");
+            (message, "give this one another name with `--name`")
+        } else {
+            continue;
+        };
+        return Err(Error::new(Kind::CannotWrite, message).hinted(hint));
     }
     Ok(shelf)
 }
@@ -179,56 +161,20 @@ fn shelf_for(
 /// What is known of the image before it is tried.
 #[derive(Default)]
 struct Draft {
-    claims: Claims,
-    provenance: Option<Provenance>,
-    microarch: Option<String>,
+    /// By the options, else by its labels.
+    stated: Stated,
+    arch: Option<String>,
     recipe: Option<String>,
-    packages: Vec<String>,
 }
 
 impl Draft {
-    fn of(args: &ImageAdd) -> Self {
-        let Said {
-            framework,
-            version,
-            provenance,
-            gpu,
-            cuda,
-            rocm,
-            compilers,
-            microarch,
-            mpi,
-            ..
-        } = &args.claims;
-        let claims = Claims {
-            framework: framework.as_ref().map(|framework| framework.to_lowercase()),
-            version: version.clone(),
-            accelerator: *gpu,
-            cuda: cuda.clone(),
-            rocm: rocm.clone(),
-            compilers: compilers.clone(),
-            mpi: mpi.clone(),
-            ..Claims::default()
-        };
-        Self {
-            claims,
-            provenance: *provenance,
-            microarch: microarch.clone(),
-            packages: args.claims.with.clone(),
-            ..Self::default()
-        }
-    }
-
     /// Looks at the file: what it is, and what its labels say.
-    fn look(&mut self, path: &Path, bench: Option<&Bench>) -> Result<(), Error> {
+    fn inspect(&mut self, path: &Path, bench: Option<&Bench>) -> Result<(), Error> {
         let file = inspect(path)?;
         if let Some(fault) = file.arch_fault() {
-            return Err(Error::new(
-                Kind::JobFile,
-                format!("{}: {fault}", path.display()),
-            ));
+            return Err(failure!(JobFile, "{}: {fault}", path.display()));
         }
-        self.claims.arch = file.arch.clone();
+        self.arch = file.arch.clone();
         let is_labelled = matches!(file.kind, ImageKind::Sif(_) | ImageKind::Sandbox);
         if let Some(bench) = bench.filter(|_| is_labelled) {
             match labels(bench.runtime(), path) {
@@ -239,127 +185,94 @@ impl Draft {
         Ok(())
     }
 
-    /// What was said wins over a label.
+    /// What was stated wins over a label.
     fn take_labels(&mut self, labels: &BTreeMap<String, String>) {
         let label = |name: &str| {
-            let value = labels
-                .get(&format!("dlrun.{name}"))
-                .map(|value| value.trim());
-            value
-                .filter(|value| !value.is_empty() && !value.chars().any(char::is_control))
-                .map(str::to_owned)
+            let value = labels.get(&format!("dlrun.{name}"))?.trim();
+            let is_text = !value.is_empty() && !value.chars().any(char::is_control);
+            is_text.then(|| value.to_owned())
         };
-        let claims = &mut self.claims;
-        let fill =
-            |claim: &mut Option<String>, name: &str| *claim = claim.take().or_else(|| label(name));
-        fill(&mut claims.framework, "framework");
-        fill(&mut claims.version, "version");
-        fill(&mut claims.cuda, "cuda");
-        fill(&mut claims.rocm, "rocm");
-        fill(&mut claims.mpi, "mpi");
-        fill(&mut self.microarch, "microarch");
-        fill(&mut self.recipe, "recipe");
-        claims.accelerator = claims
-            .accelerator
-            .or_else(|| word(&Accelerator::WORDS, &label("accelerator")?));
-        self.provenance = self
-            .provenance
-            .or_else(|| word(&Provenance::WORDS, &label("provenance")?));
-        if self.packages.is_empty() {
-            self.packages = label("packages")
-                .iter()
-                .flat_map(|all| all.split(' '))
-                .map(str::to_owned)
-                .collect();
+        let stated = &mut self.stated;
+        for (claim, name) in [
+            (&mut stated.framework, "framework"),
+            (&mut stated.version, "version"),
+            (&mut stated.cuda, "cuda"),
+            (&mut stated.rocm, "rocm"),
+            (&mut stated.mpi, "mpi"),
+            (&mut stated.microarch, "microarch"),
+            (&mut self.recipe, "recipe"),
+        ] {
+            *claim = claim.take().or_else(|| label(name));
         }
-        let compiler = label("compiler").filter(|compiler| compiler != "none");
-        if claims.compilers.is_empty() {
-            claims.compilers.extend(compiler);
+        let gpu = || word(&Accelerator::WORDS, &label("accelerator")?);
+        stated.gpu = stated.gpu.or_else(gpu);
+        let provenance = || word(&Provenance::WORDS, &label("provenance")?);
+        stated.provenance = stated.provenance.or_else(provenance);
+        if stated.with.is_empty() {
+            let packages = label("packages").unwrap_or_default();
+            stated.with = packages.split_whitespace().map(str::to_owned).collect();
+        }
+        if stated.compilers.is_empty() {
+            let compiler = label("compiler").filter(|compiler| compiler != "none");
+            stated.compilers.extend(compiler);
         }
     }
 
-    fn try_out(
-        &self,
-        args: &ImageAdd,
-        place: &Place,
-        bench: &Bench,
-        display: &mut Display,
-    ) -> Result<Tried, Error> {
-        let subject = Subject {
-            name: args.name.as_deref().unwrap_or(&args.image),
-            place,
-            claims: &self.claims,
-            digest: args.claims.digest.as_deref(),
-            reads_digest: true,
-            needs_fakeroot: args.claims.needs_fakeroot,
-            patience: PATIENCE,
-        };
-        bench.run(&subject, display)
+    /// What the image is compared with.
+    fn claims(&self) -> Claims {
+        let stated = self.stated.clone();
+        Claims {
+            framework: stated.framework.map(|name| name.to_lowercase()),
+            version: stated.version,
+            arch: self.arch.clone(),
+            accelerator: stated.gpu,
+            cuda: stated.cuda,
+            rocm: stated.rocm,
+            compilers: stated.compilers,
+            mpi: stated.mpi,
+            python: None,
+        }
     }
 
-    /// The description: what was said, else what was found.
+    /// The description: what was stated, else what was found.
     fn entry(
         self,
         args: &ImageAdd,
+        claims: Claims,
         place: Place,
         owner: Owner,
-        tried: Option<&Tried>,
     ) -> Result<Entry, Error> {
-        let Self {
-            mut claims,
-            provenance,
-            microarch,
-            recipe,
-            packages,
-        } = self;
-        if let Some(tried) = tried {
-            claims = tried.findings.fill(claims);
-        }
         let (Some(framework), Some(version)) = (claims.framework, claims.version) else {
-            let error = Error::new(
-                Kind::Usage,
-                format!("{} does not say which framework it has", args.image),
+            return Err(
+                failure!(Usage, "{} does not say which framework it has", args.image)
+                    .hinted("say it with `--framework` and `--version`"),
             );
-            return Err(error.hinted("say it with `--framework` and `--version`"));
         };
-        let name = match &args.name {
-            Some(name) => name.clone(),
-            None => {
-                let gpu = claims.accelerator.filter(|gpu| *gpu != Accelerator::None);
-                let parts = [framework.as_str(), version.as_str()].into_iter();
-                let parts = parts.chain(claims.compilers.iter().map(String::as_str));
-                parts
-                    .chain(gpu.map(Accelerator::as_str))
-                    .collect::<Vec<_>>()
-                    .join("-")
-            }
-        };
-        require_name(&name)?;
+        let gpu = claims.accelerator.filter(|gpu| *gpu != Accelerator::None);
+        let mut parts = vec![framework.as_str(), &version];
+        parts.extend(claims.compilers.iter().map(String::as_str));
+        parts.extend(gpu.map(Accelerator::as_str));
+        let name = args.name.clone().unwrap_or_else(|| parts.join("-"));
         let origin = Origin::File {
-            path: shelf_dir(owner)?.join(format!("{name}.toml")),
+            path: shelf_dir(owner)?.join(format!("{}.toml", checked_name(&name)?)),
             line: 1,
         };
-        let mut entry = Entry::new(&name, place, &framework, &version, owner, origin);
-        entry.provenance = provenance;
+        let entry = Entry::new(&name, place, &framework, &version, owner, origin);
+        let mut entry = described(entry, &self.stated);
         entry.arch = claims.arch.unwrap_or(entry.arch);
-        entry.microarch = microarch;
         entry.accelerator = claims.accelerator.unwrap_or_default();
         entry.cuda = claims.cuda;
         entry.rocm = claims.rocm;
         entry.compilers = claims.compilers;
         entry.python = claims.python;
-        entry.packages = packages;
         entry.mpi = claims.mpi;
-        entry.digest = args.claims.digest.clone();
-        entry.recipe = recipe;
-        entry.needs_fakeroot = args.claims.needs_fakeroot;
+        entry.digest = self.stated.digest;
+        entry.recipe = self.recipe;
         Ok(entry)
     }
 }
 
-fn word<T: Copy>(words: &[(&str, T)], said: &str) -> Option<T> {
-    words
-        .iter()
-        .find(|(word, _)| *word == said)
-        .map(|(_, value)| *value)
+fn word<T: Copy>(words: &[(&str, T)], text: &str) -> Option<T> {
+    let found = words.iter().find(|(word, _)| *word == text);
+    found.map(|(_, value)| *value)
 }

@@ -5,7 +5,7 @@ use std::path::Path;
 
 use serde_json::json;
 
-use super::build_job;
+use super::{build_job, owner};
 use crate::app::error::{Error, Kind};
 use crate::app::images::build_job::read_order;
 use crate::app::images::making::{MAX_DEFINITION_BYTES, Order, Origins, make, standing};
@@ -19,22 +19,16 @@ use crate::image::recipe::Target;
 
 /// Runs the verb.
 pub(crate) fn run(session: &Session, args: &ImageBuild) -> Result<u8, Error> {
-    let owner = if args.site { Owner::Site } else { Owner::User };
-    let (order, notes) = match (&args.order, &args.definition) {
-        (Some(order), _) => (
-            read_order(order, owner, args.from_dir.as_deref(), args.force)?,
-            Vec::new(),
-        ),
-        (None, Some(file)) => (of_file(session, args, file, owner)?, Vec::new()),
-        (None, None) => {
-            let definition = definition_for(&target(args)?, &session.recipes()?)?;
-            let notes = definition.notes.clone();
-            (
-                order_of_recipe(session, &definition, args.name.as_deref(), owner)?
-                    .forced(args.force),
-                notes,
-            )
-        }
+    let owner = owner(args.site);
+    let mut notes = Vec::new();
+    let order = if let Some(order) = &args.order {
+        read_order(order, owner, args.from_dir.as_deref(), args.force)?
+    } else if let Some(file) = &args.definition {
+        of_file(session, args, file, owner)?
+    } else {
+        let definition = definition_for(&target(args)?, &session.recipes()?)?;
+        notes.clone_from(&definition.notes);
+        order_of_recipe(session, &definition, args.name.as_deref(), owner)?.forced(args.force)
     };
     for note in &notes {
         session.note(&format!("{}: {note}", order.entry.name));
@@ -45,15 +39,14 @@ pub(crate) fn run(session: &Session, args: &ImageBuild) -> Result<u8, Error> {
         let value = json!({ "name": order.entry.name, "definition": text, "notes": notes });
         return session.answer(&value, text);
     }
-    let standing = if args.submit {
-        standing(session, &order)?
-    } else {
-        None
+    let known = match args.submit {
+        true => standing(session, &order)?,
+        false => None,
     };
-    if args.submit && standing.is_none() {
+    if args.submit && known.is_none() {
         return build_job::run(session, args, &order);
     }
-    let made = standing.map_or_else(|| make(session, &order), Ok)?;
+    let made = known.map_or_else(|| make(session, &order), Ok)?;
     session.answer(&made.to_json(), &made.to_text("built"))
 }
 
@@ -74,7 +67,7 @@ fn target(args: &ImageBuild) -> Result<Target, Error> {
     })
 }
 
-/// A base that is a path is told from one that is a name by its slash; it is the recipe's from everywhere.
+/// A base with a slash is a path, and becomes absolute; another is a name.
 fn base(text: &str) -> Result<String, Error> {
     if text.contains("://") || !text.contains('/') {
         return Ok(text.to_owned());
@@ -83,13 +76,13 @@ fn base(text: &str) -> Result<String, Error> {
     if !path.exists() {
         return Err(Error::new(
             Kind::Missing,
-            format!("`--base`: {} is not there", path.display()),
+            format!("`--base`: {} does not exist", path.display()),
         ));
     }
     Ok(path.to_string_lossy().into_owned())
 }
 
-/// An image of a definition file of the user's own, which the options describe.
+/// An image of the user's own definition file, which the options describe.
 fn of_file(
     session: &Session,
     args: &ImageBuild,
@@ -98,19 +91,15 @@ fn of_file(
 ) -> Result<Order, Error> {
     let path = std::path::absolute(file)?;
     let text = read(&path)?;
-    let version = args.version.as_deref().ok_or_else(|| {
-        Error::new(
-            Kind::Usage,
-            "`--definition` needs `--version`: what the image is, its definition file does not say",
-        )
-    })?;
-    let stem = path
-        .file_stem()
-        .unwrap_or_default()
-        .to_string_lossy()
-        .into_owned();
-    let name = checked_name(args.name.as_deref().unwrap_or(&stem))?.to_owned();
-    let place = Place::Path(session.image_file(&name, owner)?);
+    let Some(version) = &args.version else {
+        let message =
+            "`--definition` needs `--version`: what the image is, its definition file does not say";
+        return Err(Error::new(Kind::Usage, message));
+    };
+    let stem = path.file_stem().unwrap_or_default().to_string_lossy();
+    let name = checked_name(args.name.as_deref().unwrap_or(&stem))?;
+    let place = Place::Path(session.image_file(name, owner)?);
+    let framework = args.framework.to_lowercase();
     let entry = Entry {
         provenance: args.provenance,
         arch: arch().to_owned(),
@@ -119,14 +108,7 @@ fn of_file(
         compilers: args.compiler.iter().cloned().collect(),
         packages: args.with.clone(),
         recipe: Some(path.to_string_lossy().into_owned()),
-        ..Entry::new(
-            &name,
-            place,
-            &args.framework.to_lowercase(),
-            version,
-            owner,
-            Origin::Default,
-        )
+        ..Entry::new(name, place, &framework, version, owner, Origin::Default)
     };
     let dir = path.parent().map(Path::to_owned);
     Ok(Order {
@@ -137,18 +119,19 @@ fn of_file(
 }
 
 fn read(path: &Path) -> Result<String, Error> {
-    let failed = |why: String| {
+    let failed = |why: &dyn std::fmt::Display| {
         let message = format!("`--definition`: cannot read {}: {why}", path.display());
         Error::new(Kind::Missing, message)
     };
     let mut text = String::new();
-    let file = open(path).map_err(|error| failed(error.to_string()))?;
-    let count = file
-        .take(MAX_DEFINITION_BYTES + 1)
-        .read_to_string(&mut text);
-    match count.map_err(|error| failed(error.to_string()))? as u64 {
-        0 => Err(failed("it is empty".to_owned())),
-        count if count > MAX_DEFINITION_BYTES => Err(failed("it is larger than 1 MiB".to_owned())),
+    let file = open(path).map_err(|error| failed(&error))?;
+    let mut file = file.take(MAX_DEFINITION_BYTES + 1);
+    match file
+        .read_to_string(&mut text)
+        .map_err(|error| failed(&error))? as u64
+    {
+        0 => Err(failed(&"it is empty")),
+        count if count > MAX_DEFINITION_BYTES => Err(failed(&"it is larger than 1 MiB")),
         _ => Ok(text),
     }
 }

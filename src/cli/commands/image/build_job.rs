@@ -8,6 +8,7 @@ use crate::app::images::build_job::{Resources, submit};
 use crate::app::images::making::{Order, log_of};
 use crate::app::session::Session;
 use crate::cli::args::ImageBuild;
+use crate::cli::commands::submit::{run_json, run_text};
 
 /// Hands the build over; the job runs `dlrun image build` on a node.
 pub(super) fn run(session: &Session, args: &ImageBuild, order: &Order) -> Result<u8, Error> {
@@ -31,25 +32,12 @@ pub(super) fn run(session: &Session, args: &ImageBuild, order: &Order) -> Result
         return session.answer(&value, &text);
     }
     let (record, run) = submit(session, order, &resources, None)?;
-    let value = json!({
-        "name": name,
-        "image": place.to_string(),
-        "run_id": record.run_id,
-        "job_id": record.job_id,
-        "scheduler": record.scheduler,
-        "output": record.output,
-        "records": run.path().to_string_lossy(),
-        "log": log_of(order)?,
-    });
-    let id = &record.run_id.as_str()[..6];
-    let job = record
-        .job_id
-        .as_ref()
-        .map(|job| format!(" job {job}"))
-        .unwrap_or_default();
-    let text = format!(
-        "{name} is built by run {id} ({}{job}), as {place}\nfollow it with: dlrun logs -f {id}\n",
-        record.scheduler.as_str()
-    );
+    let mut value = run_json(&record, run.path());
+    value["name"] = json!(name);
+    value["image"] = json!(place.to_string());
+    value["log"] = json!(log_of(order)?);
+    let (run, id) = (run_text(&record), &record.run_id.as_str()[..6]);
+    let text =
+        format!("{name} is built by {run}, as {place}\nfollow it with: dlrun logs -f {id}\n");
     session.answer(&value, &text)
 }

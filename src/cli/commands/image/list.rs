@@ -7,29 +7,23 @@ use crate::app::error::Error;
 use crate::app::session::Session;
 use crate::app::times::ago;
 use crate::cli::args::ImageList;
-use crate::cli::table::{rendered, table};
+use crate::cli::table::{headed, or_dash};
 use crate::image::catalogue::look;
 use crate::image::catalogue::{Entry, FileState};
 
 /// Runs the verb.
 pub(crate) fn run(session: &Session, args: &ImageList) -> Result<u8, Error> {
     let mut catalogue = session.catalogue()?;
-    let wanted = args
-        .framework
-        .as_ref()
-        .map(|framework| framework.to_lowercase());
-    let is_wanted = |entry: &Entry| {
-        wanted
-            .as_ref()
-            .is_none_or(|wanted| entry.framework == *wanted)
-    };
-    catalogue.entries.retain(is_wanted);
+    if let Some(framework) = &args.framework {
+        let wanted = framework.to_lowercase();
+        catalogue.entries.retain(|entry| entry.framework == wanted);
+    }
     look(&mut catalogue.entries);
     let value = json!({ "images": catalogue.entries.iter().map(to_json).collect::<Vec<_>>() });
     session.answer(&value, &to_text(&catalogue.entries, args))
 }
 
-/// What is known of an image. `show` tells the same.
+/// What is known of an image. `show` prints the same.
 pub(super) fn to_json(entry: &Entry) -> Value {
     let (missing, size_bytes) = match &entry.file {
         FileState::Missing(why) => (Some(why), None),
@@ -85,8 +79,7 @@ fn to_text(entries: &[Entry], args: &ImageList) -> String {
             None => "no image is in the catalogue; `dlrun image add FILE` adds one\n".to_owned(),
         };
     }
-    let mut table = table();
-    table.set_header([
+    let heads = [
         "NAME",
         "FRAMEWORK",
         "VERSION",
@@ -96,27 +89,20 @@ fn to_text(entries: &[Entry], args: &ImageList) -> String {
         "CHECKED",
         "WHOSE",
         "PLACE",
-    ]);
-    for entry in entries {
-        let compilers = if entry.compilers.is_empty() {
-            "-".to_owned()
-        } else {
-            entry.compilers.join(" ")
-        };
-        table.add_row([
+    ];
+    let row = |entry: &Entry| {
+        let compilers = (!entry.compilers.is_empty()).then(|| entry.compilers.join(" "));
+        [
             entry.name.clone(),
             entry.framework.clone(),
             entry.version.clone(),
             accelerator_text(entry),
-            compilers,
-            entry
-                .provenance
-                .map_or("-", |provenance| provenance.as_str())
-                .to_owned(),
+            or_dash(compilers),
+            or_dash(entry.provenance.map(|provenance| provenance.as_str())),
             check_text(entry),
             owner_word(entry.owner).to_owned(),
             entry.place.to_string(),
-        ]);
-    }
-    rendered(table)
+        ]
+    };
+    headed(heads, entries.iter().map(row))
 }

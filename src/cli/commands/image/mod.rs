@@ -9,9 +9,9 @@ mod pull;
 mod remove;
 mod show;
 
-use crate::app::error::{Error, Kind};
+use crate::app::error::{Error, failure};
 use crate::app::session::Session;
-use crate::cli::args::{ImageArgs, ImageVerb};
+use crate::cli::args::{Claims, ImageArgs, ImageVerb};
 use crate::config::Owner;
 use crate::image::catalogue::{Accelerator, Catalogue, Entry};
 
@@ -31,15 +31,33 @@ pub(crate) fn run(session: &Session, args: &ImageArgs) -> Result<u8, Error> {
 /// The image of a name.
 fn named<'a>(catalogue: &'a Catalogue, name: &str) -> Result<&'a Entry, Error> {
     catalogue.get(name).ok_or_else(|| {
-        let error = Error::new(
-            Kind::Missing,
-            format!("there is no image {name:?} in the catalogue"),
-        );
+        let error = failure!(Missing, "there is no image {name:?} in the catalogue");
         match catalogue.nearest(name) {
             Some(nearest) => error.hinted(format!("did you mean `{nearest}`?")),
             None => error.hinted("`dlrun image list` lists them"),
         }
     })
+}
+
+/// Whose catalogue is meant.
+fn owner(site: bool) -> Owner {
+    if site { Owner::Site } else { Owner::User }
+}
+
+/// The image with what the options say of it.
+fn described(entry: Entry, claims: &Claims) -> Entry {
+    Entry {
+        provenance: claims.provenance,
+        microarch: claims.microarch.clone(),
+        accelerator: claims.gpu.unwrap_or(Accelerator::None),
+        cuda: claims.cuda.clone(),
+        rocm: claims.rocm.clone(),
+        compilers: claims.compilers.clone(),
+        packages: claims.with.clone(),
+        mpi: claims.mpi.clone(),
+        needs_fakeroot: claims.needs_fakeroot,
+        ..entry
+    }
 }
 
 /// Whose it is, in a word.

@@ -1,5 +1,6 @@
 //! `dlrun image pull`: an image of a registry, the web or an archive becomes a file of the catalogue.
 
+use super::{described, owner};
 use crate::app::error::{Error, Kind};
 use crate::app::images::making::{Order, Origins, make};
 use crate::app::images::recipes::{arch, checked_name};
@@ -7,7 +8,7 @@ use crate::app::session::Session;
 use crate::cli::args::ImagePull;
 use crate::config::{Origin, Owner};
 use crate::image::build::{PullSource, pulled_name};
-use crate::image::catalogue::{Accelerator, Entry, Place, fetched};
+use crate::image::catalogue::{Entry, Place, fetched};
 
 /// Runs the verb.
 pub(crate) fn run(session: &Session, args: &ImagePull) -> Result<u8, Error> {
@@ -17,21 +18,20 @@ pub(crate) fn run(session: &Session, args: &ImagePull) -> Result<u8, Error> {
     look_at(&source)?;
     let wanted = args.claims.digest.as_deref().map(digest).transpose()?;
     // A registry gives what has this digest, and nothing else; of other sources the file is looked at.
-    let (source, digest) = match wanted
+    let exact = wanted
         .as_deref()
-        .map(|digest| (source.by_digest(digest), digest))
-    {
-        Some((Some(exact), _)) => (exact, None),
-        Some((None, digest)) if matches!(source, PullSource::Local { .. }) => {
+        .and_then(|digest| source.by_digest(digest));
+    let (source, digest) = match (exact, wanted) {
+        (Some(exact), _) => (exact, None),
+        (None, Some(digest)) if matches!(source, PullSource::Local { .. }) => {
             let message =
                 "an archive is converted, and what comes of it has another digest each time";
-            return Err(usage(message.to_owned())
-                .hinted(format!("hold the archive itself against {digest}")));
+            let hint = format!("compare the archive itself with {digest}");
+            return Err(usage(message.to_owned()).hinted(hint));
         }
-        Some((None, digest)) => (source, Some(digest.to_owned())),
-        None => (source, None),
+        (None, wanted) => (source, wanted),
     };
-    let owner = if args.site { Owner::Site } else { Owner::User };
+    let owner = owner(args.site);
     let uri = source.uri();
     let name = args.name.clone().unwrap_or_else(|| pulled_name(&uri));
     let order = Order {
@@ -71,10 +71,8 @@ fn look_at(source: &PullSource) -> Result<(), Error> {
     if found.is_file() || found.is_dir() {
         return Ok(());
     }
-    Err(Error::new(
-        Kind::JobFile,
-        format!("{path} is neither a file nor a directory"),
-    ))
+    let message = format!("{path} is neither a file nor a directory");
+    Err(Error::new(Kind::JobFile, message))
 }
 
 /// As the options describe it. The file's name is the URI's, so that a job that names the URI finds it.
@@ -87,44 +85,25 @@ fn entry(
 ) -> Result<Entry, Error> {
     let claims = &args.claims;
     let (Some(framework), Some(version)) = (&claims.framework, &claims.version) else {
-        let message = "what the image is must be said: `--framework` and `--version`";
+        let message = "say what the image is: `--framework` and `--version`";
         return Err(Error::new(Kind::Usage, message));
     };
     let place = Place::Path(session.image_file(&pulled_name(uri), owner)?);
+    let framework = framework.to_lowercase();
+    let entry = Entry::new(name, place, &framework, version, owner, Origin::Default);
     Ok(Entry {
-        provenance: claims.provenance,
         arch: arch().to_owned(),
-        microarch: claims.microarch.clone(),
-        accelerator: claims.gpu.unwrap_or(Accelerator::None),
-        cuda: claims.cuda.clone(),
-        rocm: claims.rocm.clone(),
-        compilers: claims.compilers.clone(),
-        packages: claims.with.clone(),
-        mpi: claims.mpi.clone(),
-        needs_fakeroot: claims.needs_fakeroot,
         recipe: Some(uri.to_owned()),
-        ..Entry::new(
-            name,
-            place,
-            &framework.to_lowercase(),
-            version,
-            owner,
-            Origin::Default,
-        )
+        ..described(entry, claims)
     })
 }
 
 fn digest(text: &str) -> Result<String, Error> {
     let digits = text.strip_prefix("sha256:").unwrap_or_default();
-    if digits.len() == 64
-        && digits
-            .bytes()
-            .all(|byte| matches!(byte, b'0'..=b'9' | b'a'..=b'f'))
-    {
+    let is_digit = |byte: u8| matches!(byte, b'0'..=b'9' | b'a'..=b'f');
+    if digits.len() == 64 && digits.bytes().all(is_digit) {
         return Ok(text.to_owned());
     }
-    Err(Error::new(
-        Kind::Usage,
-        format!("`--digest`: {text:?} is not `sha256:` and 64 digits of 0-9 and a-f"),
-    ))
+    let message = format!("`--digest`: {text:?} is not `sha256:` and 64 digits of 0-9 and a-f");
+    Err(Error::new(Kind::Usage, message))
 }

@@ -7,28 +7,26 @@ use std::path::{Path, PathBuf};
 use nix::unistd::{AccessFlags, access, geteuid};
 use serde_json::{Value, json};
 
-use super::named;
+use super::{named, owner};
 use crate::app::error::{Error, Kind};
 use crate::app::images::check::shelf_dir;
 use crate::app::images::making::origins_of;
 use crate::app::session::Session;
 use crate::app::track::Tracker;
 use crate::cli::args::ImageRemove;
-use crate::config::{Origin, Owner};
+use crate::config::Origin;
 use crate::image::build;
 use crate::image::catalogue::{Catalogue, Entry, Place};
 
 /// Runs the verb.
 pub(crate) fn run(session: &Session, args: &ImageRemove) -> Result<u8, Error> {
-    let owner = if args.site { Owner::Site } else { Owner::User };
+    let owner = owner(args.site);
     let catalogue = session.catalogue()?;
-    let all = || catalogue.entries.iter().chain(&catalogue.overridden);
-    let Some(entry) = all().find(|entry| entry.name == args.name && entry.owner == owner) else {
-        let known = named(&catalogue, &args.name)?;
-        let message = format!(
-            "`{}` is described in {}, which is not the catalogue that was meant",
-            known.name, known.origin
-        );
+    let mut all = catalogue.entries.iter().chain(&catalogue.overridden);
+    let Some(entry) = all.find(|entry| entry.name == args.name && entry.owner == owner) else {
+        let Entry { name, origin, .. } = named(&catalogue, &args.name)?;
+        let message =
+            format!("`{name}` is described in {origin}, which is not the catalogue that was meant");
         return Err(Error::new(Kind::Missing, message)
             .hinted("`--site` removes images of the site, without it your own"));
     };
@@ -37,11 +35,8 @@ pub(crate) fn run(session: &Session, args: &ImageRemove) -> Result<u8, Error> {
     if !args.force
         && let Some(why) = in_use(session, &catalogue, entry, file.as_deref())?
     {
-        return Err(Error::new(
-            Kind::CannotWrite,
-            format!("`{}` is in use: {why}", entry.name),
-        )
-        .hinted("`--force` removes it all the same"));
+        let message = format!("`{}` is in use: {why}", entry.name);
+        return Err(Error::new(Kind::CannotWrite, message).hinted("`--force` removes it anyway"));
     }
     // The description goes last: what was stopped half-way is then still known by its name.
     let mut removed = match &file {
@@ -53,10 +48,8 @@ pub(crate) fn run(session: &Session, args: &ImageRemove) -> Result<u8, Error> {
             Ok(()) => removed.push(path),
             Err(error) if error.kind() == std::io::ErrorKind::NotFound => {}
             Err(error) => {
-                return Err(Error::new(
-                    Kind::CannotWrite,
-                    format!("cannot remove {}: {error}", path.display()),
-                ));
+                let message = format!("cannot remove {}: {error}", path.display());
+                return Err(Error::new(Kind::CannotWrite, message));
             }
         }
     }
@@ -65,15 +58,12 @@ pub(crate) fn run(session: &Session, args: &ImageRemove) -> Result<u8, Error> {
         _ => None,
     };
     let value = json!({ "name": entry.name, "removed": removed, "kept": stays });
-    let mut text: String = removed
-        .iter()
-        .map(|path| format!("removed {}\n", path.display()))
-        .collect();
+    let lines = removed.iter();
+    let lines = lines.map(|path| format!("removed {}\n", path.display()));
+    let mut text: String = lines.collect();
     if let Some(path) = stays {
-        text.push_str(&format!(
-            "kept {}: dlrun did not make it for you\n",
-            path.display()
-        ));
+        let path = path.display();
+        text.push_str(&format!("kept {path}: dlrun did not make it for you\n"));
     }
     session.answer(&value, &text)
 }
@@ -89,17 +79,13 @@ fn own_shelf(catalogue: &Catalogue, entry: &Entry) -> Result<PathBuf, Error> {
     let mut all = catalogue.entries.iter().chain(&catalogue.overridden);
     let is_shared = all.any(|other| other.name != entry.name && path_of(other) == path_of(entry));
     if is_shared || path_of(entry).as_ref() != Some(&shelf) {
-        let message = format!(
-            "`{}` is described in {}, which people wrote",
-            entry.name, entry.origin
-        );
+        let (name, origin) = (&entry.name, &entry.origin);
+        let message = format!("`{name}` is described in {origin}, which people wrote");
         return Err(Error::new(Kind::CannotWrite, message).hinted("take its [[image]] out there"));
     }
     access(&dir, AccessFlags::W_OK).map_err(|error| {
-        Error::new(
-            Kind::NotPermitted,
-            format!("cannot write to {}: {error}", dir.display()),
-        )
+        let message = format!("cannot write to {}: {error}", dir.display());
+        Error::new(Kind::NotPermitted, message)
     })?;
     Ok(shelf)
 }
@@ -131,27 +117,21 @@ fn in_use(
 ) -> Result<Option<String>, Error> {
     let mut all = catalogue.entries.iter().chain(&catalogue.overridden);
     let other = all.find(|other| other.place == entry.place && other.origin != entry.origin);
-    if let Some(other) = other.filter(|_| file.is_some()) {
-        return Ok(Some(format!(
-            "`{}` ({}) is the same file",
-            other.name, other.origin
-        )));
+    if let Some(Entry { name, origin, .. }) = other.filter(|_| file.is_some()) {
+        return Ok(Some(format!("`{name}` ({origin}) is the same file")));
     }
     if !session.settings.state_dir().exists() {
         return Ok(None);
     }
     let mut tracker = Tracker::open(session)?;
+    let place = entry.place.to_string();
     for run_id in tracker.all_going_on()? {
         let plan = tracker.state.run(&run_id).and_then(|run| run.read_plan());
-        let plan: Option<Value> = plan.ok().and_then(|text| serde_json::from_str(&text).ok());
-        let image = plan
-            .as_ref()
-            .and_then(|plan| plan["image"]["source"].as_str());
-        if image == Some(&entry.place.to_string()) {
-            return Ok(Some(format!(
-                "run {} is to run in it",
-                &run_id.as_str()[..6]
-            )));
+        let plan = plan.unwrap_or_default();
+        let plan: Value = serde_json::from_str(&plan).unwrap_or_default();
+        if plan["image"]["source"] == *place {
+            let run = &run_id.as_str()[..6];
+            return Ok(Some(format!("run {run} is to run in it")));
         }
     }
     Ok(None)

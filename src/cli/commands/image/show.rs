@@ -8,7 +8,7 @@ use crate::app::error::Error;
 use crate::app::session::Session;
 use crate::app::times::local_time;
 use crate::cli::args::ImageShow;
-use crate::cli::table::{rendered, table};
+use crate::cli::table::Rows;
 use crate::foundation::units::Bytes;
 use crate::image::build::log_of;
 use crate::image::catalogue::look;
@@ -17,38 +17,24 @@ use crate::image::catalogue::{Check, Entry, FileState, Place};
 /// Runs the verb.
 pub(crate) fn run(session: &Session, args: &ImageShow) -> Result<u8, Error> {
     let mut catalogue = session.catalogue()?;
-    look(
-        catalogue
-            .entries
-            .iter_mut()
-            .filter(|entry| entry.name == args.name),
-    );
+    let wanted = |entry: &&mut Entry| entry.name == args.name;
+    look(catalogue.entries.iter_mut().filter(wanted));
     let entry = named(&catalogue, &args.name)?;
-    let hidden = catalogue
-        .overridden
-        .iter()
-        .find(|hidden| hidden.name == entry.name);
+    let mut hidden = catalogue.overridden.iter();
+    let hidden = hidden.find(|hidden| hidden.name == entry.name);
     let log = log(entry);
     let mut value = to_json(entry);
     value["in_the_place_of"] = hidden.map(|hidden| hidden.origin.to_string()).into();
     value["log"] = log.as_ref().map(|log| log.to_string_lossy()).into();
     let mut rows = rows(entry);
-    rows.extend(hidden.map(|hidden| ("in place of", format!("the site's, {}", hidden.origin))));
-    rows.extend(log.map(|log| ("log", log.display().to_string())));
-    let is_told =
-        |row: &(&str, String)| row.0 == "its digest" && Some(&row.1) == entry.digest.as_ref();
-    rows.extend(
-        entry
-            .check
-            .iter()
-            .flat_map(check_rows)
-            .filter(|row| !is_told(row)),
-    );
-    let mut table = table();
-    for (name, text) in rows {
-        table.add_row([name.to_owned(), text]);
+    let origin = hidden.map(|hidden| format!("the site's, {}", hidden.origin));
+    rows.add_known("in place of", origin);
+    rows.add_known("log", log.map(|log| log.display().to_string()));
+    if let Some(check) = &entry.check {
+        let is_new = check.digest != entry.digest;
+        add_check(check, &mut rows, is_new);
     }
-    session.answer(&value, &rendered(table))
+    session.answer(&value, &rows.into_text())
 }
 
 /// The log of its build or pull, where there is one.
@@ -59,108 +45,58 @@ fn log(entry: &Entry) -> Option<PathBuf> {
     }
 }
 
-fn rows(entry: &Entry) -> Vec<(&'static str, String)> {
-    let place = match &entry.file {
-        FileState::Missing(why) => format!("{} (missing: {why})", entry.place),
+fn rows(entry: &Entry) -> Rows {
+    let file = match &entry.file {
+        FileState::Missing(why) => format!(" (missing: {why})"),
         FileState::There {
             size_bytes: Some(size),
             ..
-        } => format!("{} ({})", entry.place, Bytes(*size)),
-        FileState::There {
-            size_bytes: None, ..
-        } => format!("{} (a sandbox directory)", entry.place),
-        FileState::NotLooked => entry.place.to_string(),
+        } => format!(" ({})", Bytes(*size)),
+        FileState::There { .. } => " (a sandbox directory)".to_owned(),
+        FileState::NotLooked => String::new(),
     };
-    let mut rows = vec![
-        ("name", entry.name.clone()),
-        ("place", place),
-        (
-            "framework",
-            format!("{} {}", entry.framework, entry.version),
-        ),
-        ("GPU", accelerator_text(entry)),
-        ("architecture", entry.arch.clone()),
-    ];
-    let more = [
-        ("microarch", entry.microarch.clone()),
-        (
-            "compilers",
-            Some(entry.compilers.join(" ")).filter(|text| !text.is_empty()),
-        ),
-        (
-            "packages",
-            Some(entry.packages.join(" ")).filter(|text| !text.is_empty()),
-        ),
-        (
-            "compute capability",
-            entry.compute_capability.as_ref().map(ToString::to_string),
-        ),
-        ("python", entry.python.clone()),
-        ("mpi", entry.mpi.clone()),
-        (
-            "from",
-            entry
-                .provenance
-                .map(|provenance| provenance.as_str().to_owned()),
-        ),
-        ("recipe", entry.recipe.clone()),
-        ("built by run", entry.built_by.clone()),
-        ("digest", entry.digest.clone()),
-        (
-            "fakeroot",
-            entry
-                .needs_fakeroot
-                .then(|| "it runs with --fakeroot only".to_owned()),
-        ),
-        ("whose", Some(owner_word(entry.owner).to_owned())),
-        ("described in", Some(entry.origin.to_string())),
-        ("checked", Some(check_text(entry))),
-    ];
-    rows.extend(
-        more.into_iter()
-            .filter_map(|(name, text)| Some((name, text?))),
-    );
+    let capability = entry.compute_capability.as_ref();
+    let provenance = entry.provenance.map(|provenance| provenance.as_str());
+    let fakeroot = entry
+        .needs_fakeroot
+        .then_some("it runs with --fakeroot only");
+    let framework = format!("{} {}", entry.framework, entry.version);
+    let mut rows = Rows::default();
+    rows.add("name", entry.name.as_str());
+    rows.add("place", format!("{}{file}", entry.place));
+    rows.add("framework", framework);
+    rows.add("GPU", accelerator_text(entry));
+    rows.add("architecture", entry.arch.as_str());
+    rows.add_known("microarch", entry.microarch.as_deref());
+    rows.add_list("compilers", &entry.compilers, " ");
+    rows.add_list("packages", &entry.packages, " ");
+    rows.add_known("compute capability", capability.map(ToString::to_string));
+    rows.add_known("python", entry.python.as_deref());
+    rows.add_known("mpi", entry.mpi.as_deref());
+    rows.add_known("from", provenance);
+    rows.add_known("recipe", entry.recipe.as_deref());
+    rows.add_known("built by run", entry.built_by.as_deref());
+    rows.add_known("digest", entry.digest.as_deref());
+    rows.add_known("fakeroot", fakeroot);
+    rows.add("whose", owner_word(entry.owner));
+    rows.add("described in", entry.origin.to_string());
+    rows.add("checked", check_text(entry));
     rows
 }
 
-/// What a check found.
-pub(super) fn check_rows(check: &Check) -> Vec<(&'static str, String)> {
-    let versions: Vec<String> = check
-        .versions
-        .iter()
-        .map(|(name, version)| format!("{name} {version}"))
-        .collect();
-    let mut rows = vec![(
-        "check",
-        format!(
-            "{} on {}, {}",
-            local_time(check.at_ms),
-            check.host,
-            check.runtime
-        ),
-    )];
-    let more = [
-        (
-            "found",
-            Some(versions.join(", ")).filter(|text| !text.is_empty()),
-        ),
-        (
-            "compiles",
-            Some(check.compilers.join(" ")).filter(|text| !text.is_empty()),
-        ),
-        ("GPUs seen", check.gpus.map(|gpus| gpus.to_string())),
-        ("MPI library", check.mpi_abi.clone()),
-        ("its digest", check.digest.clone()),
-    ];
-    rows.extend(
-        more.into_iter()
-            .filter_map(|(name, text)| Some((name, text?))),
-    );
-    rows.extend(
-        check
-            .problems
-            .iter()
-            .map(|problem| ("problem", problem.clone())),
-    );
-    rows
+/// What a check found; its digest where `with_digest`.
+pub(super) fn add_check(check: &Check, rows: &mut Rows, with_digest: bool) {
+    let (at, host, runtime) = (local_time(check.at_ms), &check.host, &check.runtime);
+    let versions = check.versions.iter();
+    let versions = versions.map(|(name, version)| format!("{name} {version}"));
+    let digest = check.digest.as_deref().filter(|_| with_digest);
+    rows.add("check", format!("{at} on {host}, {runtime}"));
+    rows.add_list("found", &versions.collect::<Vec<_>>(), ", ");
+    rows.add_list("compiles", &check.compilers, " ");
+    rows.add_known("GPUs seen", check.gpus.map(|gpus| gpus.to_string()));
+    rows.add_known("MPI library", check.mpi_abi.as_deref());
+    rows.add_known("its digest", digest);
+    for problem in &check.problems {
+        rows.add("problem", problem.as_str());
+    }
 }

@@ -3,13 +3,12 @@
 use serde_json::json;
 
 use super::quality;
-use crate::app::error::{Error, Kind};
+use crate::app::error::{Error, failure};
 use crate::app::models::fit::priors;
 use crate::app::models::recorded::Source;
 use crate::app::progress::Display;
 use crate::app::session::Session;
 use crate::cli::args::ModelEvaluate;
-use crate::foundation::diagnostic::printable;
 use crate::learn::model::{Evaluation, Live, evaluate, live};
 
 /// Runs the verb.
@@ -25,23 +24,24 @@ pub(crate) fn run(session: &Session, args: &ModelEvaluate) -> Result<u8, Error> 
 fn by_hold_out(session: &Session, source: &Source) -> Result<u8, Error> {
     let priors = priors(session)?;
     let mut display = Display::timed(session.output);
-    display.now("holding runs back and foretelling them", false);
+    display.now("predicting runs that are held back", false);
     let mut observations = source.observations()?;
     let evaluation: Evaluation = evaluate(observations.by_ref(), &priors);
     let counted = source.finish(observations)?;
     drop(display);
     if evaluation.timed == 0 {
         let path = source.store.path().display();
-        let message = format!(
-            "of the {} runs in `{path}` none has an epoch to foretell",
+        return Err(failure!(
+            Missing,
+            "of the {} runs in `{path}` none has an epoch to predict",
             counted.runs
-        );
-        return Err(Error::new(Kind::Missing, message).hinted(source.hint()));
+        )
+        .hinted(source.hint()));
     }
     let value = json!({ "store": source.store.path().to_string_lossy(), "runs": counted.runs, "evaluation": evaluation });
     session
         .output
-        .sentences(&value, &printable(&quality::evaluated(&evaluation)))
+        .sentences(&value, &quality::evaluated(&evaluation))
 }
 
 fn by_forecasts(session: &Session, source: &Source) -> Result<u8, Error> {
@@ -58,16 +58,11 @@ fn by_forecasts(session: &Session, source: &Source) -> Result<u8, Error> {
     let counted = source.finish(observations)?;
     if judged.forecast == 0 {
         let path = source.store.path().display();
-        let message = format!(
-            "of the {} runs in `{path}` none had a forecast and ended",
-            counted.runs
-        );
-        return Err(Error::new(Kind::Missing, message).hinted(
+        return Err(failure!(Missing, "of the {} runs in `{path}` none had a forecast and ended",
+            counted.runs).hinted(
             "`dlrun submit` makes one once there is a model: `dlrun model fit`; without --live recorded runs are held back",
         ));
     }
     let value = json!({ "store": source.store.path().to_string_lossy(), "runs": counted.runs, "live": judged });
-    session
-        .output
-        .sentences(&value, &printable(&quality::lived(&judged)))
+    session.output.sentences(&value, &quality::lived(&judged))
 }

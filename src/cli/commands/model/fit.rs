@@ -5,7 +5,6 @@ use crate::app::error::Error;
 use crate::app::models::fit::{FitRequest, Fitted, fit_model};
 use crate::app::session::Session;
 use crate::cli::args::ModelFit;
-use crate::foundation::diagnostic::printable;
 
 /// Runs the verb.
 pub(crate) fn run(session: &Session, args: &ModelFit) -> Result<u8, Error> {
@@ -15,9 +14,7 @@ pub(crate) fn run(session: &Session, args: &ModelFit) -> Result<u8, Error> {
         publish: args.publish,
     };
     let fitted = fit_model(session, &request)?;
-    session
-        .output
-        .sentences(&fitted, &printable(&to_text(&fitted)))
+    session.output.sentences(&fitted, &to_text(&fitted))
 }
 
 fn to_text(fitted: &Fitted) -> String {
@@ -25,9 +22,9 @@ fn to_text(fitted: &Fitted) -> String {
     text.push_str(&quality::evaluation(&fitted.model));
     let path = &fitted.path;
     text.push_str(&match (&fitted.published, fitted.in_use) {
-        (Some(site), _) => format!("published as {site}: all users' plans go by it\n"),
-        (None, true) => format!("`plan` and `submit` go by it from now on: {path}\n"),
-        (None, false) => format!("written to {path}; nothing goes by it\n"),
+        (Some(site), _) => format!("published as {site}: all users' plans use it\n"),
+        (None, true) => format!("`plan` and `submit` use it from now on: {path}\n"),
+        (None, false) => format!("written to {path}; nothing uses it\n"),
     });
     if !fitted.removed.is_empty() {
         text.push_str(&format!(

@@ -8,10 +8,9 @@ use crate::app::models::meant;
 use crate::app::session::Session;
 use crate::cli::args::ModelPredict;
 use crate::cli::forecast;
-use crate::cli::table::{fitted, table};
-use crate::foundation::diagnostic::printable;
+use crate::cli::table::{headed, or_dash};
 use crate::job::Provenance;
-use crate::plan::Plan;
+use crate::plan::{Candidate, Plan};
 use crate::record::Forecast;
 
 /// Runs the verb.
@@ -20,21 +19,17 @@ pub(crate) fn run(session: &Session, args: &ModelPredict) -> Result<u8, Error> {
     let (model, origin) = meant(session)?;
     let job = Job::load(session, &args.job.request(), Against::Site)?;
     let plan = &job.plan;
-    plan.warnings
-        .iter()
-        .for_each(|warning| session.warning(warning));
+    plan.warnings.iter().for_each(|text| session.warning(text));
+    let name = &model.head().name;
     let Some(forecast) = &plan.forecast else {
-        let why = plan
-            .no_forecast
-            .as_deref()
-            .unwrap_or("it knows nothing of the software of this job");
-        let message = format!(
-            "model {} says nothing of this job: {why}",
-            model.head().name
-        );
-        let hint = "run it twice, then `dlrun model fit`; or say under `[workload]` and `[framework]` what is trained, and with what";
-        return Err(Error::new(Kind::Data, message)
-            .hinted(too_large(plan).unwrap_or_else(|| hint.to_owned())));
+        let why = plan.no_forecast.as_deref();
+        let why = why.unwrap_or("it knows nothing of the software of this job");
+        let message = format!("model {name} says nothing of this job: {why}");
+        let hint = || {
+            "run it twice, then `dlrun model fit`; or say under `[workload]` and `[framework]` what is trained, and with what".to_owned()
+        };
+        let hint = too_large(plan).unwrap_or_else(hint);
+        return Err(Error::new(Kind::Data, message).hinted(hint));
     };
     let value = json!({
         "forecast": forecast,
@@ -46,10 +41,9 @@ pub(crate) fn run(session: &Session, args: &ModelPredict) -> Result<u8, Error> {
         "nodes": plan.resources.nodes,
         "candidates": plan.ways,
     });
-    let text = described(plan, forecast)
-        + &format!("  by {origin}: {}\n", model.head().name)
-        + &ways(plan);
-    session.output.sentences(&value, &printable(&text))
+    let by = format!("  by {origin}: {name}\n");
+    let text = described(plan, forecast) + &by + &ways(plan);
+    session.output.sentences(&value, &text)
 }
 
 /// A job that asks for more CPUs than this machine has would not run as it is forecast.
@@ -59,63 +53,51 @@ fn too_large(plan: &Plan) -> Option<String> {
     let is_too_large = plan.scheduler.is_local() && asked > here as u64;
     is_too_large.then(|| {
         format!(
-            "the job asks for {asked} CPUs, and this machine has {here}: no run here tells how long it takes"
+            "the job asks for {asked} CPUs, and this machine has {here}: no run here shows how long it takes"
         )
     })
 }
 
 fn described(plan: &Plan, forecast: &Forecast) -> String {
-    let mut lines = vec![format!(
-        "{}: {} takes {}",
-        plan.name,
-        forecast.time_of(),
-        time(forecast)
-    )];
-    if let Some(extra) = &forecast.first_extra_seconds {
-        lines.push(format!(
-            "  the first takes longer by {}",
-            forecast::seconds(extra)
-        ));
-    }
-    if let Some(outside) = &forecast.outside_seconds {
-        lines.push(format!(
-            "  start-up, evaluation, checkpoints and the end {}",
-            forecast::seconds(outside)
-        ));
-    }
-    match (&forecast.total_seconds, plan.workload.epochs) {
-        (Some(total), Some(epochs)) => lines.push(format!(
-            "  {} in all {}",
-            forecast::count(epochs, "epoch"),
-            forecast::seconds(total)
-        )),
-        (Some(total), None) => lines.push(format!("  in all {}", forecast::seconds(total))),
-        (None, _) => lines.push("  in all: not known without `workload.epochs`".to_owned()),
-    }
-    match &forecast.memory_bytes {
-        Some(bytes) => lines.push(format!("  memory of a node {}", forecast::memory(bytes))),
-        None => lines.push("  memory of a node: not known".to_owned()),
-    }
-    lines.push(format!("  rests on {}", forecast::basis(forecast)));
-    lines.extend(
-        forecast
-            .assumed
-            .iter()
-            .map(|assumed| format!("  left out in the job file: {assumed}")),
+    let (each, time) = (forecast.time_of(), time(forecast));
+    let mut lines = vec![format!("{}: {each} takes {time}", plan.name)];
+    let mut add = |what: &str, text: Option<String>| {
+        lines.extend(text.map(|text| format!("  {what} {text}")));
+    };
+    let first = forecast.first_extra_seconds.as_ref();
+    add("the first takes longer by", first.map(forecast::seconds));
+    let outside = forecast.outside_seconds.as_ref();
+    let what = "start-up, evaluation, checkpoints and the end";
+    add(what, outside.map(forecast::seconds));
+    let epochs = plan
+        .workload
+        .epochs
+        .filter(|_| forecast.total_seconds.is_some());
+    let epochs = epochs.map_or_else(String::new, |epochs| forecast::count(epochs, "epoch") + " ");
+    let total = forecast.total_seconds.as_ref().map(forecast::seconds);
+    let no_total = || "not known without `workload.epochs`".to_owned();
+    add(
+        &format!("{epochs}in all"),
+        Some(total.unwrap_or_else(no_total)),
     );
-    lines.extend(
-        forecast
-            .beyond
-            .iter()
-            .map(|beyond| format!("  beyond what was measured: {beyond}")),
+    let memory = forecast.memory_bytes.as_ref().map(forecast::memory);
+    add(
+        "memory of a node",
+        Some(memory.unwrap_or_else(|| "not known".to_owned())),
     );
-    lines.iter().map(|line| format!("{line}\n")).collect()
+    add("rests on", Some(forecast::basis(forecast)));
+    for assumed in &forecast.assumed {
+        add("left out in the job file:", Some(assumed.clone()));
+    }
+    for beyond in &forecast.beyond {
+        add("beyond what was measured:", Some(beyond.clone()));
+    }
+    lines.join("\n") + "\n"
 }
 
 fn time(forecast: &Forecast) -> String {
-    forecast
-        .time()
-        .map_or_else(|| "an unknown time".to_owned(), forecast::seconds)
+    let time = forecast.time().map(forecast::seconds);
+    time.unwrap_or_else(|| "an unknown time".to_owned())
 }
 
 /// The ways that the job leaves open, best first as the plan has them; nothing where there is one.
@@ -123,8 +105,7 @@ fn ways(plan: &Plan) -> String {
     if plan.ways.len() < 2 {
         return String::new();
     }
-    let mut rows = table();
-    rows.set_header([
+    let heads = [
         "",
         "image",
         "version",
@@ -133,24 +114,19 @@ fn ways(plan: &Plan) -> String {
         "nodes",
         "epoch",
         "rests on",
-    ]);
-    for way in &plan.ways {
-        let word = |word: Option<&str>| word.unwrap_or("-").to_owned();
-        let told = way
-            .forecast
-            .as_ref()
-            .map(|told| (time(told), forecast::basis_in_short(told)));
-        let (epoch, rests_on) = told.unwrap_or_else(|| ("-".to_owned(), "-".to_owned()));
-        rows.add_row([
+    ];
+    let row = |way: &Candidate| {
+        let forecast = way.forecast.as_ref();
+        [
             if way.chosen { "chosen" } else { "" }.to_owned(),
-            word(way.image.as_deref()),
-            word(way.version.as_deref()),
-            word(way.compiler.as_deref()),
-            word(way.provenance.map(Provenance::as_str)),
+            or_dash(way.image.as_deref()),
+            or_dash(way.version.as_deref()),
+            or_dash(way.compiler.as_deref()),
+            or_dash(way.provenance.map(Provenance::as_str)),
             way.nodes.to_string(),
-            epoch,
-            rests_on,
-        ]);
-    }
-    format!("\n{}", fitted(rows))
+            or_dash(forecast.map(time)),
+            or_dash(forecast.map(forecast::basis_in_short)),
+        ]
+    };
+    format!("\n{}", headed(heads, plan.ways.iter().map(row)))
 }

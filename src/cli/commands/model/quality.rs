@@ -37,7 +37,7 @@ pub(super) fn ratio(interval: &RatioInterval) -> String {
 pub(super) fn trained_on(head: &Head) -> String {
     let counts = &head.counts;
     let mut text = format!(
-        "model {}: {} of {}, {}, handed over from {} to {}\n",
+        "model {}: {} of {}, {}, submitted from {} to {}\n",
         head.name,
         count(counts.runs, "run"),
         count(counts.workloads, "workload"),
@@ -45,56 +45,50 @@ pub(super) fn trained_on(head: &Head) -> String {
         local_time(head.first_at_ms),
         local_time(head.last_at_ms),
     );
-    let mut parts = vec![format!(
-        "{} with epochs that were timed",
+    text.push_str(&format!(
+        "  {} with epochs that were timed",
         counts.with_epochs
-    )];
-    let mut add = |number: u64, what: &str| {
+    ));
+    for (number, what) in [
+        (
+            counts.cut_off,
+            "cut off, so that the time is longer than what was seen",
+        ),
+        (counts.whole_runs, "without epochs, which count as a whole"),
+        (
+            counts.doubtful,
+            "in doubt (others on the node, throttled, resumed, holes), which weigh less",
+        ),
+    ] {
         if number > 0 {
-            parts.push(format!("{number} {what}"));
+            text.push_str(&format!("; {number} {what}"));
         }
-    };
-    add(
-        counts.cut_off,
-        "cut off, so that the time is longer than what was seen",
-    );
-    add(
-        counts.whole_runs,
-        "that tell no epochs and count as a whole",
-    );
-    add(
-        counts.doubtful,
-        "in doubt (others on the node, throttled, resumed, holes), which weigh less",
-    );
-    text.push_str(&format!("  {}\n", parts.join("; ")));
-    let left_out: Vec<String> = counts
-        .left_out
-        .iter()
+    }
+    text.push('\n');
+    let left_out = counts.left_out.iter();
+    let left_out: Vec<String> = left_out
         .map(|(what, number)| format!("{number} {what}"))
         .collect();
     if !left_out.is_empty() {
-        text.push_str(&format!(
-            "  left out, since no time or size: {}\n",
-            left_out.join(", ")
-        ));
+        let left_out = left_out.join(", ");
+        text.push_str(&format!("  left out, since no time or size: {left_out}\n"));
     }
     text
 }
 
-/// How good a model is, in a few lines; nothing where that was not looked at.
+/// How good a model is, in a few lines; nothing where that was not evaluated.
 pub(super) fn evaluation(head: &Head) -> String {
-    let read = |value: &serde_json::Value| serde_json::from_value::<Evaluation>(value.clone()).ok();
-    let Some(evaluation) = head.evaluation.as_ref().and_then(read) else {
-        return String::new();
-    };
-    evaluation
-        .views
-        .iter()
-        .map(|view| format!("  {}\n", of_view(view)))
+    let read = |value: &serde_json::Value| serde_json::from_value(value.clone()).ok();
+    let evaluation: Option<Evaluation> = head.evaluation.as_ref().and_then(read);
+    let views = evaluation
+        .into_iter()
+        .flat_map(|evaluation| evaluation.views);
+    views
+        .map(|view| format!("  {}\n", view_text(&view)))
         .collect()
 }
 
-fn of_view(view: &View) -> String {
+fn view_text(view: &View) -> String {
     let what = question(view.hold_out);
     match (&view.too_few, view.score(Score::MODEL)) {
         (Some(why), _) => format!("{what}: not known yet: {why}"),
@@ -116,56 +110,14 @@ fn question(hold_out: HoldOut) -> &'static str {
     }
 }
 
-/// A table for each question.
-pub(super) fn evaluated(evaluation: &Evaluation) -> String {
-    let mut text = format!("{} with a steady epoch", count(evaluation.timed, "run"));
-    if evaluation.evaluated < evaluation.timed {
-        text.push_str(&format!(
-            ", of which a sample of {} is looked at",
-            evaluation.evaluated
-        ));
-    }
-    text.push('\n');
-    for view in &evaluation.views {
-        text.push_str(&format!("\n{}", question(view.hold_out)));
-        if let Some(why) = &view.too_few {
-            text.push_str(&format!(": not known yet: {why}\n"));
-            continue;
-        }
-        text.push_str(&format!(" ({} parts, held back in turn)\n", view.folds));
-        let mut rows = table();
-        rows.set_header([
-            "epoch by",
-            "runs",
-            "MAPE",
-            "half within",
-            "in 90 % interval",
-            "log score",
-        ]);
-        for score in &view.scores {
-            let by = match score.by.as_str() {
-                Score::MODEL => "the model",
-                Score::LAST_SIMILAR_RUN => "the last similar run",
-                other => other,
-            };
-            let mut row = vec![by.to_owned()];
-            row.extend(errors(&score.errors));
-            rows.add_row(row);
-        }
-        for (what, of) in [
-            ("whole run, by the model", &view.total),
-            ("memory, by the model", &view.memory),
-        ] {
-            if let Some(of) = of {
-                let mut row = vec![what.to_owned()];
-                row.extend(errors(of));
-                rows.add_row(row);
-            }
-        }
-        text.push_str(&fitted(rows));
-    }
-    text
-}
+/// The heads of figures of errors.
+const HEADS: [&str; 5] = [
+    "runs",
+    "MAPE",
+    "half within",
+    "in 90 % interval",
+    "log score",
+];
 
 fn errors(errors: &Errors) -> [String; 5] {
     [
@@ -177,43 +129,64 @@ fn errors(errors: &Errors) -> [String; 5] {
     ]
 }
 
-/// What forecasts were worth.
+/// A table for each question.
+pub(super) fn evaluated(evaluation: &Evaluation) -> String {
+    let mut text = format!("{} with a steady epoch", count(evaluation.timed, "run"));
+    let looked_at = evaluation.evaluated;
+    if looked_at < evaluation.timed {
+        text.push_str(&format!(", of which a sample of {looked_at} is evaluated"));
+    }
+    text.push('\n');
+    for view in &evaluation.views {
+        text.push_str(&format!("\n{}", question(view.hold_out)));
+        if let Some(why) = &view.too_few {
+            text.push_str(&format!(": not known yet: {why}\n"));
+            continue;
+        }
+        text.push_str(&format!(" ({} parts, held back in turn)\n", view.folds));
+        let mut rows = table();
+        rows.set_header(["epoch by"].iter().chain(&HEADS));
+        let mut add = |what: &str, of: &Errors| {
+            rows.add_row(std::iter::once(what.to_owned()).chain(errors(of)));
+        };
+        for score in &view.scores {
+            let by = match score.by.as_str() {
+                Score::MODEL => "the model",
+                Score::LAST_SIMILAR_RUN => "the last similar run",
+                other => other,
+            };
+            add(by, &score.errors);
+        }
+        let total = view.total.iter();
+        total.for_each(|of| add("whole run, by the model", of));
+        let memory = view.memory.iter();
+        memory.for_each(|of| add("memory, by the model", of));
+        text.push_str(&fitted(rows));
+    }
+    text
+}
+
+/// How good forecasts were.
 pub(super) fn lived(live: &Live) -> String {
     let mut text = format!("{} ended that had a forecast", count(live.forecast, "run"));
     if live.explored > 0 {
         text.push_str(&format!(", {} of them to try something", live.explored));
     }
-    text.push('\n');
     let mut rows = table();
-    rows.set_header([
-        "forecast of",
-        "runs",
-        "MAPE",
-        "half within",
-        "in 90 % interval",
-        "log score",
-        "bias",
-    ]);
-    let mut row = |what: &str, of: &Errors| {
-        let mut cells = vec![what.to_owned()];
-        cells.extend(errors(of));
-        let word = if of.bias_ln < 0.0 {
-            "too short by"
-        } else {
-            "too long by"
-        };
-        cells.push(format!("{word} {}", off(of.bias_ln)));
-        rows.add_row(cells);
+    rows.set_header(["forecast of"].iter().chain(&HEADS).chain(&["bias"]));
+    let mut add = |what: &str, of: &Errors| {
+        let side = if of.bias_ln < 0.0 { "short" } else { "long" };
+        let bias = format!("too {side} by {}", off(of.bias_ln));
+        let cells = std::iter::once(what.to_owned()).chain(errors(of));
+        rows.add_row(cells.chain([bias]));
     };
     for (what, of) in [
         ("an epoch", &live.epoch),
         ("the whole run", &live.total),
         ("memory", &live.memory),
     ] {
-        if let Some(of) = of {
-            row(what, of);
-        }
+        let of = of.iter();
+        of.for_each(|of| add(what, of));
     }
-    text.push_str(&fitted(rows));
-    text
+    format!("{text}\n{}", fitted(rows))
 }

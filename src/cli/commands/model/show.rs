@@ -11,11 +11,10 @@ use crate::app::session::Session;
 use crate::app::times::local_time;
 use crate::cli::args::ModelShow;
 use crate::cli::forecast::count;
-use crate::cli::table::{fitted, table};
-use crate::foundation::diagnostic::printable;
+use crate::cli::table::{headed, or_dash};
 use crate::learn::model::{Explanation, Head, LearnedEffect};
 
-/// Effects of a kind that are told without `--all`.
+/// Effects of a kind that are shown without `--all`.
 const FEW: usize = 10;
 
 /// Runs the verb.
@@ -29,15 +28,12 @@ pub(crate) fn run(session: &Session, args: &ModelShow) -> Result<u8, Error> {
         "model": model.head(),
         "learned": explanation,
     });
-    let mut text = quality::trained_on(model.head());
-    text.push_str(&about(model.head(), &origin.path.display().to_string()));
-    text.push_str(&learned(
-        &explanation,
-        if args.all { usize::MAX } else { FEW },
-    ));
-    text.push_str(&spreads(&explanation));
-    text.push_str(&limits(model.head()));
-    session.output.sentences(&value, &printable(&text))
+    let most = if args.all { usize::MAX } else { FEW };
+    let text = quality::trained_on(model.head())
+        + &about(model.head(), &origin.path.display().to_string())
+        + &learned(&explanation, most)
+        + &limits(model.head());
+    session.output.sentences(&value, &text)
 }
 
 fn about(head: &Head, path: &str) -> String {
@@ -56,39 +52,28 @@ fn about(head: &Head, path: &str) -> String {
     text
 }
 
-/// How much times scatter: measured, or what is believed before there are repeats.
+/// How much times scatter: measured, or what is assumed before there are repeats.
 fn noise(head: &Head) -> String {
     let Some(sd) = head.noise_sd else {
         return String::new();
     };
-    let by = quality::off(sd);
-    let mut text = match head.counts.repeats {
-        Some(0) => format!(
-            "\nnoise: repeats of one configuration are believed to differ by {by} (standard deviation), since none was measured twice"
-        ),
-        Some(repeats) => format!(
-            "\nnoise: repeats of one configuration differ by {by} (standard deviation), measured on {}",
-            count(repeats, "repeat")
-        ),
-        None => {
-            format!("\nnoise: repeats of one configuration differ by {by} (standard deviation)")
-        }
+    let how = match head.counts.repeats {
+        Some(0) => ", assumed, since none was measured twice".to_owned(),
+        Some(repeats) => format!(", measured on {}", count(repeats, "repeat")),
+        None => String::new(),
     };
-    if let Some(sd) = head.interaction_sd {
-        let verb = if head.counts.configurations < 2 {
-            "is believed to differ"
-        } else {
-            "differs"
-        };
-        text.push_str(&format!(
-            "; one that was never measured {verb} by {} more",
-            quality::off(sd)
-        ));
-    }
-    text + "\n"
+    let by = quality::off(sd);
+    let new = head.interaction_sd.map(|sd| {
+        let by = quality::off(sd);
+        format!("; one that was never measured differs by {by} more")
+    });
+    format!(
+        "\nnoise: repeats of one configuration differ by {by} (standard deviation){how}{}\n",
+        new.unwrap_or_default()
+    )
 }
 
-/// Effects as ratios of times, kind by kind; what was published stands beside what was measured.
+/// Effects as ratios of times, kind by kind; what was published beside what was measured.
 fn learned(explanation: &Explanation, most: usize) -> String {
     if explanation.effects.is_empty() {
         return "\nno effects: nothing was measured with two kinds of anything\n".to_owned();
@@ -97,11 +82,14 @@ fn learned(explanation: &Explanation, most: usize) -> String {
     for effect in &explanation.effects {
         kinds.entry(&effect.kind).or_default().push(effect);
     }
-    let mut text =
-        "\neffects: how many times as long an epoch takes, with 90 % intervals; above 1 is slower\n"
-            .to_owned();
-    let mut rows = table();
-    rows.set_header([
+    let mut left = 0;
+    for effects in kinds.values_mut() {
+        // Best known first: those with most runs on the side that has fewer.
+        effects.sort_by_key(|effect| std::cmp::Reverse(effect.runs_this.min(effect.runs_than)));
+        left += effects.len().saturating_sub(most);
+        effects.truncate(most);
+    }
+    let heads = [
         "of",
         "this",
         "than",
@@ -109,109 +97,76 @@ fn learned(explanation: &Explanation, most: usize) -> String {
         "time ratio",
         "runs",
         "published alone",
-    ]);
-    let mut left = 0;
-    for (kind, mut effects) in kinds {
-        // Best known first: those with most runs on the side that has fewer.
-        effects.sort_by_key(|effect| std::cmp::Reverse(effect.runs_this.min(effect.runs_than)));
-        left += effects.len().saturating_sub(most);
-        for effect in effects.into_iter().take(most) {
-            let workload = effect.workload.as_deref().unwrap_or("a new workload");
-            let place = if effect.within.is_empty() {
-                String::new()
-            } else {
-                format!(", {}", effect.within)
-            };
-            rows.add_row([
-                kind.to_owned(),
-                effect.this.clone(),
-                effect.than.clone(),
-                format!("{workload}{place}"),
-                quality::ratio(&effect.time_ratio),
-                format!("{} and {}", effect.runs_this, effect.runs_than),
-                effect
-                    .priors_alone
-                    .as_ref()
-                    .map_or_else(|| "-".to_owned(), quality::ratio),
-            ]);
+    ];
+    let row = |effect: &LearnedEffect| {
+        let mut place = effect
+            .workload
+            .as_deref()
+            .unwrap_or("a new workload")
+            .to_owned();
+        if !effect.within.is_empty() {
+            place.push_str(&format!(", {}", effect.within));
         }
-    }
-    text.push_str(&fitted(rows));
+        [
+            effect.kind.clone(),
+            effect.this.clone(),
+            effect.than.clone(),
+            place,
+            quality::ratio(&effect.time_ratio),
+            format!("{} and {}", effect.runs_this, effect.runs_than),
+            or_dash(effect.priors_alone.as_ref().map(quality::ratio)),
+        ]
+    };
+    let mut text =
+        "\neffects: how many times as long an epoch takes, with 90 % intervals; above 1 is slower\n"
+            .to_owned();
+    text.push_str(&headed(heads, kinds.into_values().flatten().map(row)));
     if left > 0 {
         text.push_str(&format!("and {left} more: `--all`\n"));
     }
     text
 }
 
-fn spreads(explanation: &Explanation) -> String {
-    let shown = explanation
-        .spreads
-        .iter()
-        .filter(|spread| spread.members > 0)
-        .take(FEW);
-    let lines: Vec<String> = shown
-        .map(|spread| {
-            let (sd, members) = (quality::off(spread.sd), spread.members);
-            format!("  {}: by {sd}, over {members}\n", spread.group)
-        })
-        .collect();
-    if lines.is_empty() {
-        return String::new();
-    }
-    format!(
-        "\nwhat decides an epoch's time, by runs and published effects: members of a group differ (standard deviation)\n{}",
-        lines.concat()
-    )
-}
-
 /// What it cannot say, of the data that it has.
 fn limits(head: &Head) -> String {
     let counts = &head.counts;
-    let mut lines = vec![
-        "what lies far from all that was measured: a forecast says how far".to_owned(),
-        "why one thing is quicker than another, and whether a result is as good: only times and memory are learned".to_owned(),
-    ];
-    if counts.workloads < 2 {
-        lines.push("how a new workload behaves: it has seen only one".to_owned());
-    }
-    if counts.configurations < 2 {
-        lines.push(
+    let lines = [
+        (
+            counts.workloads < 2,
+            "how a new workload behaves: it has seen only one".to_owned(),
+        ),
+        (
+            counts.configurations < 2,
             "what another image, compiler or size would change: it has seen one configuration"
                 .to_owned(),
-        );
-    }
-    if head.noise_sd.is_none() {
-        lines.push("how long an epoch takes: none was timed".to_owned());
-    }
-    if counts.runs < 20 {
-        lines.push(format!(
-            "much: it has seen {} only, so its intervals are wide",
-            count(counts.runs, "run")
-        ));
-    }
-    if counts.doubtful > 0 && counts.doubtful == counts.runs {
-        lines.push(
+        ),
+        (
+            head.noise_sd.is_none(),
+            "how long an epoch takes: none was timed".to_owned(),
+        ),
+        (
+            counts.runs < 20,
+            format!(
+                "much: it has seen {} only, so its intervals are wide",
+                count(counts.runs, "run")
+            ),
+        ),
+        (
+            counts.doubtful > 0 && counts.doubtful == counts.runs,
             "how long a run takes that nothing disturbs: all that it has seen are in doubt"
                 .to_owned(),
-        );
-    }
-    if counts.pooled > 0 {
-        lines.push(format!(
-            "{} rare versions, images and the like one by one: they share one figure",
-            counts.pooled
-        ));
-    }
-    if counts.published > 0 {
-        lines.push(format!(
-            "which of {} hold here, before runs of this site tell",
-            count(counts.published, "published effect")
-        ));
-    }
+        ),
+        (
+            counts.published > 0,
+            format!(
+                "which of {} hold here, before there are runs of this site",
+                count(counts.published, "published effect")
+            ),
+        ),
+    ];
+    let known = lines.into_iter().filter(|(is_so, _)| *is_so);
+    let lines: String = known.map(|(_, line)| format!("  {line}\n")).collect();
     format!(
-        "\nit cannot say\n{}",
-        lines
-            .iter()
-            .map(|line| format!("  {line}\n"))
-            .collect::<String>()
+        "\nit cannot say\n  what is far from all that was measured: a forecast says how far\n{lines}"
     )
 }
