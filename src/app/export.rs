@@ -1,6 +1,5 @@
 //! Rows for other programs: to standard output, to files, or to a consumer that gets each row once.
 
-use std::ffi::OsStr;
 use std::fs::File;
 use std::io::{self, IsTerminal, Write};
 use std::path::{Path, PathBuf};
@@ -10,9 +9,10 @@ use serde::Serialize;
 use crate::app::error::{Error, Kind, failure};
 use crate::app::imported::{of_reading, open_store};
 use crate::app::output::Output;
+use crate::app::replaced_file::{cannot_write, replace_file};
 use crate::app::session::Session;
 use crate::app::times::parse_time;
-use crate::app::track::Tracker;
+use crate::app::track::{Tracker, found};
 use crate::foundation::clock::now_ms;
 use crate::job::RunId;
 use crate::record::Table;
@@ -20,7 +20,9 @@ use crate::record::export::{
     Consumer, ConsumerError, Csv, JsonLines, OutputDir, Parquet, RowWriter, SeriesWriter,
     series_families,
 };
-use crate::record::store::{Found, Order, Pages, Selection, Store, StoreError};
+use crate::record::store::{Order, Pages, Selection, Store, StoreError};
+
+const ELSEWHERE: &str = "name another place with `--output` or `--output-dir`";
 
 /// How rows are written.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -187,7 +189,7 @@ impl Source {
                 let runs = request
                     .runs
                     .iter()
-                    .map(|text| find(&store, text))
+                    .map(|text| found(store.find(text)?, text))
                     .collect::<Result<_, _>>()?;
                 (store, runs)
             }
@@ -218,22 +220,6 @@ impl Source {
             since_ms: self.since_ms,
             until_ms: self.until_ms,
             ..Selection::all(table)
-        }
-    }
-}
-
-fn find(store: &Store, text: &str) -> Result<RunId, Error> {
-    match store.find(text)? {
-        Found::One(run_id) => Ok(run_id),
-        Found::None => {
-            let place = store.path().display();
-            Err(failure!(Missing, "there is no run `{text}` in `{place}`"))
-        }
-        Found::Ambiguous(run_ids) => {
-            Err(
-                failure!(Missing, "`{text}` may mean {} runs", run_ids.len())
-                    .hinted("write more of the id"),
-            )
         }
     }
 }
@@ -276,10 +262,10 @@ fn to_one(request: &ExportRequest, source: &Source) -> Result<Option<Written>, E
         let mut file = File::options()
             .write(true)
             .open(path)
-            .map_err(|error| unwritten(path, &error))?;
+            .map_err(|error| cannot_write(path, &error, ELSEWHERE))?;
         write(&mut file).map_err(|failure| failure.at(path))?
     } else {
-        replace(path, |mut file| write(&mut file))?
+        replace(path, |file| write(file))?
     };
     let words: Vec<&str> = request.tables.iter().map(|table| table.as_str()).collect();
     Ok(Some(Written {
@@ -314,32 +300,12 @@ fn whole(request: &ExportRequest, source: &Source, dir: &OutputDir) -> Result<Ve
 }
 
 /// Puts a file in its place once it is whole.
-fn replace(path: &Path, write: impl FnOnce(File) -> Result<u64, Failure>) -> Result<u64, Error> {
-    let Some(name) = path.file_name().and_then(OsStr::to_str) else {
-        return Err(
-            failure!(Usage, "`{}` is no name of a file in UTF-8", path.display())
-                .hinted("name another file after --output"),
-        );
-    };
-    let parent = path
-        .parent()
-        .filter(|dir| !dir.as_os_str().is_empty())
-        .unwrap_or(Path::new("."));
-    let dir = OutputDir::open(parent).map_err(|error| no_dir(parent, &error))?;
-    let random = getrandom::u64().map_err(|error| unwritten(path, &io::Error::other(error)))?;
-    let temporary = format!(".{name}.{random:016x}.tmp");
-    let file = dir
-        .create(&temporary)
-        .map_err(|error| unwritten(path, &error))?;
-    let done = file.try_clone().map_err(Failure::Write).and_then(|to| {
-        let rows = write(to)?;
-        file.sync_all().map_err(Failure::Write)?;
-        dir.replace(&temporary, name).map_err(Failure::Write)?;
-        Ok(rows)
-    });
-    done.map_err(|failure| {
-        dir.remove(&temporary);
-        failure.at(path)
+fn replace(
+    path: &Path,
+    write: impl FnOnce(&mut File) -> Result<u64, Failure>,
+) -> Result<u64, Error> {
+    replace_file(path, 0o640, ELSEWHERE, |file| {
+        write(file).map_err(|failure| failure.at(path))
     })
 }
 
@@ -370,7 +336,7 @@ fn since_last(
         let mut to = delivery
             .content
             .try_clone()
-            .map_err(|error| unwritten(dir.path(), &error))?;
+            .map_err(|error| cannot_write(dir.path(), &error, ELSEWHERE))?;
         let rows = write_all(request.format, &source.store, &[selection], &mut to)
             .map_err(|failure| failure.at(dir.path()))
             .map_err(|error| {
@@ -411,7 +377,7 @@ impl Failure {
     fn at(self, path: &Path) -> Error {
         match self {
             Self::Store(error) => of_reading(error),
-            Self::Write(error) => unwritten(path, &error),
+            Self::Write(error) => cannot_write(path, &error, ELSEWHERE),
         }
     }
 }
@@ -510,20 +476,6 @@ fn no_dir(dir: &Path, error: &io::Error) -> Error {
     Error::new(kind, format!("cannot open the directory `{}`: {error}", dir.display())).hinted(
         "it must be there, and you must be able to write to it; `--output-dir` or `export.dir` names another",
     )
-}
-
-fn unwritten(path: &Path, error: &io::Error) -> Error {
-    let kind = match error.kind() {
-        io::ErrorKind::PermissionDenied => Kind::NotPermitted,
-        _ => Kind::CannotWrite,
-    };
-    let failed = Error::new(kind, format!("cannot write `{}`: {error}", path.display()));
-    match error.kind() {
-        io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded => {
-            failed.hinted("make room, or name another place; what was there is as it was")
-        }
-        _ => failed,
-    }
 }
 
 impl From<ConsumerError> for Error {

@@ -6,9 +6,10 @@ use std::path::{Path, PathBuf};
 use std::sync::mpsc;
 use std::time::Duration;
 
-use nix::unistd::{User, gethostname, getuid};
+use nix::unistd::{gethostname, getuid};
 use serde::Serialize;
 
+use crate::app::accounts;
 use crate::app::error::{Error, Kind, failure};
 use crate::app::job::source::open;
 use crate::app::output::Output;
@@ -332,8 +333,6 @@ pub(crate) fn hostname() -> String {
 
 /// Login name of the user, or the number where the number has no name.
 pub(crate) fn user_name() -> String {
-    User::from_uid(getuid())
-        .ok()
-        .flatten()
-        .map_or_else(|| getuid().to_string(), |user| user.name)
+    let uid = getuid().as_raw();
+    accounts::user_name(uid).unwrap_or_else(|| uid.to_string())
 }

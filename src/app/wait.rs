@@ -69,22 +69,10 @@ impl Watched {
     }
 
     /// A run that was handed over before.
-    pub(crate) fn of_run(tracker: &Tracker<'_>, run_id: RunId) -> Result<Self, Error> {
-        let run = tracker.state.run(&run_id)?;
-        let plan = plan_of(&run);
-        let record = run.read_run()?;
-        Ok(match plan {
-            Some(plan) => Self::new(&record, &plan),
-            None => Self {
-                run_id,
-                local: false,
-                timing: None,
-                epochs: None,
-                unclear_since: None,
-                hopeless_since: None,
-                over: None,
-            },
-        })
+    pub(crate) fn of_run(tracker: &Tracker<'_>, run_id: &RunId) -> Result<Self, Error> {
+        let run = tracker.state.run(run_id)?;
+        let plan = plan_of(&run).unwrap_or_default();
+        Ok(Self::new(&run.read_run()?, &plan))
     }
 
     /// Which run it is.

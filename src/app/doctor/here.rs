@@ -77,26 +77,6 @@ pub(super) fn python(asked: Option<&Path>) -> Finding {
     }
 }
 
-/// The job in whose cgroup this process runs: inside a job this is what is measured.
-pub(super) fn cgroup() -> Finding {
-    const CHECK: &str = "cgroup";
-    match cgroup::locate(std::process::id()) {
-        Ok(None) => Finding::ok(CHECK, "this process is in the cgroup of no job"),
-        Ok(Some(job)) => {
-            let id = job
-                .job_id
-                .map(|id| format!(" of job {id}"))
-                .unwrap_or_default();
-            Finding::ok(CHECK, format!("that{id}, {}", job.path))
-        }
-        Err(error) => Finding::warning(
-            CHECK,
-            chain(&error).join(": "),
-            "runs are measured process by process, which misses those that end quickly",
-        ),
-    }
-}
-
 /// How this machine has its cgroups, from which runs are measured.
 pub(super) fn cgroups() -> Finding {
     const CHECK: &str = "cgroups";

@@ -22,7 +22,7 @@ use crate::app::session::{Session, user_name};
 use crate::app::site::{self, Known};
 use crate::config::{Rule, Settings, Subject};
 use crate::foundation::command::find;
-use crate::foundation::diagnostic::{Problem, nearest};
+use crate::foundation::diagnostic::Problem;
 use crate::image::python::{self, EnvFacts};
 use crate::image::runtime::find_runtime;
 use crate::job::{Asked, Command, JobSpec, NodeCount, Overrides, OwnPython, SchedulerKind};
@@ -500,12 +500,8 @@ impl Place {
             || self.requirements.is_some()
             || spec.own_python.is_some()
             || !spec.run.modules.is_empty();
-        (!from_environment && find(program, &[]).is_none()).then(|| {
-            format!(
-                "the program {program:?} is not in PATH{}",
-                did_you_mean(nearest_program(program))
-            )
-        })
+        (!from_environment && find(program, &[]).is_none())
+            .then(|| format!("the program {program:?} is not in PATH"))
     }
 
     /// `python train.py`: the training program is what people forget to copy.
@@ -583,33 +579,6 @@ impl Place {
             dlrun: std::env::current_exe()?,
         })
     }
-}
-
-/// Programs that jobs begin with. Others are not looked for: `PATH` may be long, and its directories far away.
-const PROGRAMS: [&str; 12] = [
-    "python3",
-    "python",
-    "torchrun",
-    "accelerate",
-    "deepspeed",
-    "mpirun",
-    "mpiexec",
-    "srun",
-    "bash",
-    "julia",
-    "Rscript",
-    "conda",
-];
-
-/// The program of this machine that a mistyped one most likely means.
-fn nearest_program(program: &str) -> Option<PathBuf> {
-    nearest(
-        program,
-        PROGRAMS
-            .into_iter()
-            .filter(|known| find(known, &[]).is_some()),
-    )
-    .map(PathBuf::from)
 }
 
 /// What follows the name of what is missing.

@@ -169,7 +169,7 @@ impl<'a> Conductor<'a> {
             .collect();
         let found = going_on.len();
         for (slot, run_id, begun_at_ms) in going_on {
-            match Watched::of_run(&self.tracker, run_id.clone()) {
+            match Watched::of_run(&self.tracker, &run_id) {
                 Ok(watched) => {
                     self.flights.push(Flight {
                         slot,
