@@ -80,13 +80,13 @@ pub(crate) fn export(
     request: &ExportRequest,
 ) -> Result<Option<Exported>, Error> {
     check(session, request)?;
-    // Before anything is looked at: who waits for nothing is told at once.
+    // Before anything is looked at: an error costs no waiting.
     let consumer = request.since_last.as_deref();
     let consumer = consumer
         .map(|name| turn(session, request, name))
         .transpose()?;
     let source = Source::open(session, request)?;
-    // Of files for a consumer the site may have said where they go.
+    // The site may have set where files for a consumer go.
     let of_site = consumer.as_ref().map(|_| session.settings.export_dir());
     let files = match &request.output_dir.clone().or(of_site) {
         None => to_one(request, &source)?.map(|file| vec![file]),
@@ -243,6 +243,17 @@ struct Range {
     upto: Option<u64>,
 }
 
+impl Written {
+    fn new(path: &Path, what: String, rows: u64, range: Option<Range>) -> Self {
+        Self {
+            path: path.to_string_lossy().into_owned(),
+            what,
+            rows: Some(rows),
+            range,
+        }
+    }
+}
+
 /// To a file, or to standard output: at least once.
 fn to_one(request: &ExportRequest, source: &Source) -> Result<Option<Written>, Error> {
     let tables = request.tables.iter();
@@ -268,12 +279,7 @@ fn to_one(request: &ExportRequest, source: &Source) -> Result<Option<Written>, E
         replace(path, |file| write(file))?
     };
     let words: Vec<&str> = request.tables.iter().map(|table| table.as_str()).collect();
-    Ok(Some(Written {
-        path: path.to_string_lossy().into_owned(),
-        what: words.join(","),
-        rows: Some(rows),
-        range: None,
-    }))
+    Ok(Some(Written::new(path, words.join(","), rows, None)))
 }
 
 /// A file for each table, in place of what is there.
@@ -286,15 +292,9 @@ fn whole(request: &ExportRequest, source: &Source, dir: &OutputDir) -> Result<Ve
         let rows = replace(&path, |mut file| {
             write_all(request.format, &source.store, &selections, &mut file)
         })?;
-        Ok(Written {
-            path: path.to_string_lossy().into_owned(),
-            what: table.as_str().to_owned(),
-            rows: Some(rows),
-            range: Some(Range {
-                after: None,
-                upto: None,
-            }),
-        })
+        let (after, upto) = (None, None);
+        let range = Some(Range { after, upto });
+        Ok(Written::new(&path, table.as_str().to_owned(), rows, range))
     };
     request.tables.iter().copied().map(one).collect()
 }
@@ -347,15 +347,12 @@ fn since_last(
             consumer.pass(table, upto)?;
         } else {
             let path = consumer.deliver(delivery)?;
-            files.push(Written {
-                path: path.to_string_lossy().into_owned(),
-                what: table.as_str().to_owned(),
-                rows: Some(rows),
-                range: Some(Range {
-                    after: Some(after),
-                    upto: Some(upto),
-                }),
-            });
+            let range = Range {
+                after: Some(after),
+                upto: Some(upto),
+            };
+            let what = table.as_str().to_owned();
+            files.push(Written::new(&path, what, rows, Some(range)));
         }
     }
     Ok(files)

@@ -17,7 +17,7 @@ pub(crate) fn open_store(path: &Path) -> Result<Store, Error> {
     Store::open_reader(path).map_err(of_reading)
 }
 
-/// A database that is only read is told of in other words than one's own index.
+/// Errors of a database that is only read have other hints than those of one's own index.
 pub(crate) fn of_reading(error: StoreError) -> Error {
     let (kind, hint) = match &error {
         StoreError::Unreadable { path, source } => match source.kind() {

@@ -48,8 +48,8 @@ pub(crate) struct Session {
     pub(crate) asked_model: Option<PathBuf>,
     /// The hardware that the command line names.
     pub(crate) asked_hardware: Option<String>,
-    /// Whether it was said that the site's performance model may be somebody else's.
-    pub(crate) told_of_model: Cell<bool>,
+    /// Whether a warning was given that the site's performance model may be somebody else's.
+    pub(crate) warned_of_model: Cell<bool>,
 }
 
 fn variable(name: &str) -> Option<String> {
@@ -111,7 +111,7 @@ impl Session {
             qsubs,
             asked_model: None,
             asked_hardware: None,
-            told_of_model: Cell::new(false),
+            warned_of_model: Cell::new(false),
         })
     }
 

@@ -143,7 +143,7 @@ impl Watched {
     }
 }
 
-/// The output of the first element that runs: of an array only its epochs are told.
+/// The output of the first element that runs: of an array only its epochs are shown.
 fn first_running(tracked: &Tracked) -> Option<PathBuf> {
     let first = tracked
         .elements
@@ -175,7 +175,7 @@ pub(crate) fn until_over(
     let only_local = watched.iter().all(|watched| watched.local);
     let mut pause = if only_local { LOCAL_PAUSE } else { FIRST_PAUSE };
     let mut ask_at = begun;
-    // The state comes first; of runs that are over already no epochs are told at all.
+    // The state comes first; of runs that are over already no epochs are shown at all.
     let mut is_first = true;
     loop {
         if !is_first {

@@ -32,7 +32,7 @@ pub(crate) fn publish(
     Ok(found)
 }
 
-/// Whether [`publish`] would write there, as far as that can be told before.
+/// Whether [`publish`] would write there, as far as that is known before.
 pub(crate) fn check(
     path: &Path,
     is_trusted: &dyn Fn(u32) -> bool,
@@ -90,7 +90,7 @@ fn open_to_all(path: &Path) -> Error {
         NotPermitted,
         "everybody may write to `{dir}`, so anybody could exchange `{path}`"
     )
-    .hinted(format!("{}, or `chmod o-w '{dir}'`", OTHER_PLACE))
+    .hinted(format!("{OTHER_PLACE}, or `chmod o-w '{dir}'`"))
 }
 
 #[cfg(test)]

@@ -1,6 +1,6 @@
 //! Carries records from files into the index.
 
-use super::ask::Heard;
+use super::ask::Answer;
 use super::look::{keep_verdicts, look};
 use super::{Seen, Tracker};
 use crate::app::error::Error;
@@ -26,7 +26,7 @@ impl Tracker<'_> {
         self.take_in_imports()
     }
 
-    /// Makes the index anew from the files; returns the number of runs.
+    /// Rebuilds the index from the files; returns the number of runs.
     pub(crate) fn reindex(&mut self) -> Result<usize, Error> {
         self.store.write(|writer| writer.clear())?;
         // Before the runs, which would all change else.
@@ -119,7 +119,7 @@ impl Tracker<'_> {
                     writer.forget_imported(run_id)?;
                     writer.upsert_run(&record)?;
                     ingest(writer, &run, true)?;
-                    let looked = look(&run, record, &Heard::default(), Vec::new(), false);
+                    let looked = look(&run, record, &Answer::default(), Vec::new(), false);
                     if let Ok((tracked, changed)) = looked {
                         writer.set_elements(run_id, &changed)?;
                         writer.set_status(run_id, &tracked.status)?;

@@ -1,9 +1,9 @@
-//! Where a run stands, out of its files and what its scheduler said, from as few files as decide that.
+//! The state of a run, from its files and the answer of its scheduler; as few files are read as decide it.
 
 use std::collections::BTreeMap;
 
 use super::Tracked;
-use super::ask::{Heard, NO_ANSWER};
+use super::ask::{Answer, NO_ANSWER};
 use super::evidence::{Witness, is_decided};
 use crate::job::{ArraySpec, JobState};
 use crate::record::rundir::{Attempt, Reading, RunDir, RunDirError};
@@ -17,14 +17,14 @@ use crate::record::{
 pub(super) fn look(
     run: &RunDir,
     record: RunRecord,
-    heard: &Heard,
+    answer: &Answer,
     known: Vec<Element>,
     wanted: bool,
 ) -> Result<(Tracked, Vec<Element>), RunDirError> {
     if let Some(array) = record.array.clone() {
-        return look_at_elements(run, record, &array, heard, known);
+        return look_at_elements(run, record, &array, answer, known);
     }
-    let entry = heard.entries.first();
+    let entry = answer.entries.first();
     let enough = !wanted && entry.is_some_and(is_decided);
     let mut reading = if enough {
         run.newest_marks(0)?
@@ -50,7 +50,7 @@ pub(super) fn look(
     Ok((tracked, Vec::new()))
 }
 
-/// Says whether an end that the shell tells like a signal's may be a code of the command's own: its node knows.
+/// Whether an end that the shell reports like a signal's may be a code of the command's own: its node knows.
 fn may_be_a_code(reading: &Reading) -> bool {
     matches!(
         reading.outcome.end.as_ref().and_then(Sentinel::exit),
@@ -62,13 +62,13 @@ fn look_at_elements(
     run: &RunDir,
     record: RunRecord,
     array: &ArraySpec,
-    heard: &Heard,
+    answer: &Answer,
     known: Vec<Element>,
 ) -> Result<(Tracked, Vec<Element>), RunDirError> {
-    let covered = cover(array, &heard.entries);
+    let covered = cover(array, &answer.entries);
     let newest = run.newest_attempts()?;
-    let said = run.verdicts();
-    let verdicts = cover(array, said.of_elements());
+    let kept = run.verdicts();
+    let verdicts = cover(array, kept.of_elements());
     let mut known: BTreeMap<u32, Element> = known
         .into_iter()
         .map(|known| (known.element, known))
@@ -81,12 +81,12 @@ fn look_at_elements(
         let before = known.remove(&index);
         if let Some(same) = before
             .as_ref()
-            .filter(|before| heard.silent || holds(before, attempt, entry))
+            .filter(|before| answer.silent || holds(before, attempt, entry))
         {
             elements.push(same.clone());
             continue;
         }
-        let status = if heard.silent {
+        let status = if answer.silent {
             Status {
                 reason: Some(NO_ANSWER.to_owned()),
                 ..Status::of(JobState::Pending)
@@ -106,7 +106,7 @@ fn look_at_elements(
             };
             let mut reading =
                 attempt.map_or_else(Reading::default, |attempt| witness.read(attempt, entry));
-            said.add_to_element(index, verdicts.get(&index).copied(), &mut reading.outcome);
+            kept.add_to_element(index, verdicts.get(&index).copied(), &mut reading.outcome);
             witness.add_end(&mut reading, entry);
             witness.add_notice(&mut reading, entry);
             resolve(&reading.outcome, entry)
@@ -125,7 +125,7 @@ fn look_at_elements(
         elements.push(element);
     }
     let mut status = merge_elements(&elements);
-    if heard.silent && !status.state.is_final() {
+    if answer.silent && !status.state.is_final() {
         status.reason = Some(NO_ANSWER.to_owned());
     }
     let tracked = Tracked {
@@ -265,8 +265,8 @@ mod tests {
         }
     }
 
-    fn heard(entries: &[QueueEntry]) -> Heard {
-        Heard {
+    fn answer(entries: &[QueueEntry]) -> Answer {
+        Answer {
             entries: entries.to_vec(),
             silent: false,
         }
@@ -275,7 +275,7 @@ mod tests {
     /// What a glance says is what all files say.
     fn glanced(run: &RunDir, entries: &[QueueEntry]) -> Status {
         let of = |wanted| {
-            let looked = look(run, record(None), &heard(entries), Vec::new(), wanted);
+            let looked = look(run, record(None), &answer(entries), Vec::new(), wanted);
             looked.expect("listed").0.status
         };
         assert_eq!(of(false), of(true));
@@ -314,11 +314,11 @@ mod tests {
     }
 
     fn elements(run: &RunDir, entries: &[QueueEntry], known: Vec<Element>) -> Looked {
-        of_elements(run, "0-3", &heard(entries), known)
+        of_elements(run, "0-3", &answer(entries), known)
     }
 
-    fn of_elements(run: &RunDir, array: &str, heard: &Heard, known: Vec<Element>) -> Looked {
-        let looked = look(run, record(Some(array)), heard, known, false);
+    fn of_elements(run: &RunDir, array: &str, answer: &Answer, known: Vec<Element>) -> Looked {
+        let looked = look(run, record(Some(array)), answer, known, false);
         let (tracked, changed) = looked.expect("listed");
         Looked { tracked, changed }
     }
@@ -364,7 +364,7 @@ mod tests {
         let again = elements(&run, &[], first.changed.clone());
         assert_eq!((states(&again), again.changed.len()), (states(&first), 0));
         assert_eq!(again.tracked.status.state, Cancelled);
-        // Started anew, with and without the scheduler's word.
+        // Requeued, with and without the scheduler's entry.
         let requeued = elements(&run, &[entry(Pending, Some("0"))], first.changed.clone());
         assert_eq!((states(&requeued)[0], requeued.changed.len()), (Pending, 1));
         mark(&run, "0.1", "end.json", "0");
@@ -373,7 +373,7 @@ mod tests {
             (states(&anew)[0], anew.changed[0].attempt),
             (Completed, Some(1))
         );
-        let silent = Heard {
+        let silent = Answer {
             entries: Vec::new(),
             silent: true,
         };

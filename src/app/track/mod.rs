@@ -76,7 +76,7 @@ struct Seen {
     tracked: Tracked,
     /// Elements that are to be noted in the index.
     changed: Vec<Element>,
-    /// What its scheduler said.
+    /// The entries of its scheduler.
     entries: Vec<QueueEntry>,
     /// Its files hold more than the index, although it is over.
     grown: bool,
@@ -84,7 +84,7 @@ struct Seen {
 
 /// For so long after a run's end its records are looked at again, in milliseconds.
 const GROWS_MS: u64 = 86_400_000;
-/// A run of which nothing was heard for so long is not asked about any more unless it is named, in milliseconds.
+/// A run whose state has been unknown for so long is no longer asked about unless it is named, in milliseconds.
 pub(crate) const FORGET_AFTER_MS: u64 = 14 * 86_400_000;
 
 /// State directory and index together.
@@ -96,7 +96,7 @@ pub(crate) struct Tracker<'a> {
 }
 
 impl<'a> Tracker<'a> {
-    /// Opens the index; one that is damaged or cannot be written is made anew, in memory if need be: it holds nothing
+    /// Opens the index; one that is damaged or cannot be written is rebuilt, in memory if need be: it holds nothing
     /// that the files do not.
     pub(crate) fn open(session: &'a Session) -> Result<Self, Error> {
         let state = session.existing_state()?;
@@ -109,7 +109,7 @@ impl<'a> Tracker<'a> {
         })
     }
 
-    /// Brings every run that may still change up to date in the index, as far as its state goes: what a run that goes on
+    /// Brings every run that may still change up to date in the index, as far as its state goes: what a run that is still running
     /// has measured is taken in when it is over, or when it is asked for by name.
     pub(crate) fn refresh_unfinished(&mut self, history: bool) -> Result<(), Error> {
         deliver_late(&self.state);
@@ -218,23 +218,23 @@ impl<'a> Tracker<'a> {
         grown: &BTreeSet<RunId>,
     ) -> Result<Vec<Seen>, Error> {
         // The schedulers before the marks: a job that ends in between has left its mark by then, with its exit code.
-        let mut heard = self.ask(&due, history);
+        let mut answers = self.ask(&due, history);
         let mut all = Vec::new();
         for (run, record) in due {
-            let heard = heard.remove(run.run_id()).unwrap_or_default();
+            let answer = answers.remove(run.run_id()).unwrap_or_default();
             // An index that cannot be read costs the reading of all elements.
             let known = record
                 .array
                 .as_ref()
                 .and_then(|_| self.store.elements(run.run_id()).ok());
             let (tracked, changed) =
-                look::look(&run, record, &heard, known.unwrap_or_default(), wanted)?;
+                look::look(&run, record, &answer, known.unwrap_or_default(), wanted)?;
             all.push(Seen {
                 grown: grown.contains(run.run_id()),
                 run,
                 tracked,
                 changed,
-                entries: heard.entries,
+                entries: answer.entries,
             });
         }
         Ok(all)

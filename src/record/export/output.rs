@@ -1,6 +1,5 @@
 //! A directory that others take files from: a file shows up there under its name when it is whole. Not only exports go this way.
 
-use std::ffi::OsStr;
 use std::fs::File;
 use std::io;
 use std::os::fd::OwnedFd;
@@ -63,15 +62,6 @@ impl OutputDir {
         Ok(File::from(openat(&self.fd, name, CREATE, MODE)?))
     }
 
-    /// Puts a file under its last name, in place of what is there.
-    ///
-    /// # Errors
-    /// What `renameat(2)` says.
-    pub fn replace(&self, temporary: &str, name: impl AsRef<OsStr>) -> io::Result<()> {
-        renameat(&self.fd, temporary, &self.fd, name.as_ref())?;
-        self.sync()
-    }
-
     /// Puts a file under its last name, where nothing may be yet.
     pub(super) fn deliver(&self, temporary: &str, name: &str) -> io::Result<()> {
         match renameat2(
@@ -129,8 +119,8 @@ impl OutputDir {
         Ok(fsync(&self.fd)?)
     }
 
-    fn about(&self, name: impl AsRef<OsStr>) -> io::Result<Option<FileStat>> {
-        match fstatat(&self.fd, name.as_ref(), AtFlags::AT_SYMLINK_NOFOLLOW) {
+    fn about(&self, name: &str) -> io::Result<Option<FileStat>> {
+        match fstatat(&self.fd, name, AtFlags::AT_SYMLINK_NOFOLLOW) {
             Err(Errno::ENOENT) => Ok(None),
             other => Ok(Some(other?)),
         }
