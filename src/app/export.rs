@@ -304,6 +304,11 @@ fn replace(
     path: &Path,
     write: impl FnOnce(&mut File) -> Result<u64, Failure>,
 ) -> Result<u64, Error> {
+    if path.file_name().is_none_or(|name| name.to_str().is_none()) {
+        return Err(
+            failure!(Usage, "`{}` is not a file name in UTF-8", path.display()).hinted(ELSEWHERE),
+        );
+    }
     replace_file(path, 0o640, ELSEWHERE, |file| {
         write(file).map_err(|failure| failure.at(path))
     })
