@@ -97,7 +97,7 @@ fn is_first_of_node(variable: impl Fn(&str) -> Option<String>) -> bool {
     rank.is_none_or(|rank| rank == "0")
 }
 
-/// The shell's own codes: 127 for a command that is not there, 126 for one that cannot be executed.
+/// The shell's own codes: 127 for a missing command, 126 for one that cannot be executed.
 fn not_started(output: Output, error: CommandError) -> u8 {
     let code = u8::try_from(error.shell_code()).unwrap_or(126);
     output.failure(&Error::new(Kind::Missing, error));

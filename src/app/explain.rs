@@ -5,6 +5,7 @@ use std::io::Read;
 use std::path::Path;
 
 use crate::app::error::{Error, failure};
+use crate::app::job::source::cannot_read;
 use crate::scheduler::explain::{self, Columns, MAX_BYTES};
 
 pub(crate) use crate::scheduler::explain::{JobSeen, NodeSeen, Printed, Seen};
@@ -22,8 +23,7 @@ pub(crate) fn explain(file: &Path, columns: &[String], separator: &str) -> Resul
 }
 
 fn read(path: &Path) -> Result<String, Error> {
-    let unreadable =
-        |error: std::io::Error| failure!(Missing, "cannot read `{}`: {error}", path.display());
+    let unreadable = |error| cannot_read(path.display(), &error);
     let source: Box<dyn Read> = if path == Path::new("-") {
         Box::new(std::io::stdin().lock())
     } else {

@@ -1,6 +1,5 @@
 //! Rows for other programs: to standard output, to files, or to a consumer that gets each row once.
 
-use std::ffi::OsStr;
 use std::fs::File;
 use std::io::{self, IsTerminal, Write};
 use std::path::{Path, PathBuf};
@@ -10,9 +9,10 @@ use serde::Serialize;
 use crate::app::error::{Error, Kind, failure};
 use crate::app::imported::{of_reading, open_store};
 use crate::app::output::Output;
+use crate::app::replaced_file::{cannot_write, replace_file};
 use crate::app::session::Session;
 use crate::app::times::parse_time;
-use crate::app::track::Tracker;
+use crate::app::track::{Tracker, found};
 use crate::foundation::clock::now_ms;
 use crate::foundation::named_enum;
 use crate::job::RunId;
@@ -21,7 +21,9 @@ use crate::record::export::{
     Consumer, ConsumerError, ConsumerFault, Csv, JsonLines, OutputDir, Parquet, RowWriter,
     SeriesWriter, series_families,
 };
-use crate::record::store::{Found, Order, Pages, Selection, Store, StoreError};
+use crate::record::store::{Order, Pages, Selection, Store, StoreError};
+
+const ELSEWHERE: &str = "name another place with `--output` or `--output-dir`";
 
 named_enum! {
     /// How rows are written.
@@ -79,13 +81,13 @@ pub(crate) fn export(
     request: &ExportRequest,
 ) -> Result<Option<Exported>, Error> {
     check(session, request)?;
-    // Before anything is looked at: who waits for nothing is told at once.
+    // Before anything is looked at: an error costs no waiting.
     let consumer = request.since_last.as_deref();
     let consumer = consumer
         .map(|name| turn(session, request, name))
         .transpose()?;
     let source = Source::open(session, request)?;
-    // Of files for a consumer the site may have said where they go.
+    // The site may have set where files for a consumer go.
     let of_site = consumer.as_ref().map(|_| session.settings.export_dir());
     let files = match &request.output_dir.clone().or(of_site) {
         None => to_one(request, &source)?.map(|file| vec![file]),
@@ -188,7 +190,7 @@ impl Source {
                 let runs = request
                     .runs
                     .iter()
-                    .map(|text| find(&store, text))
+                    .map(|text| found(store.find(text)?, text))
                     .collect::<Result<_, _>>()?;
                 (store, runs)
             }
@@ -223,22 +225,6 @@ impl Source {
     }
 }
 
-fn find(store: &Store, text: &str) -> Result<RunId, Error> {
-    match store.find(text)? {
-        Found::One(run_id) => Ok(run_id),
-        Found::None => {
-            let place = store.path().display();
-            Err(failure!(Missing, "there is no run `{text}` in `{place}`"))
-        }
-        Found::Ambiguous(run_ids) => {
-            Err(
-                failure!(Missing, "`{text}` may mean {} runs", run_ids.len())
-                    .hinted("write more of the id"),
-            )
-        }
-    }
-}
-
 /// A file that was written.
 #[derive(Debug, Serialize)]
 pub(crate) struct Written {
@@ -256,6 +242,17 @@ pub(crate) struct Written {
 struct Range {
     after: Option<u64>,
     upto: Option<u64>,
+}
+
+impl Written {
+    fn new(path: &Path, what: String, rows: u64, range: Option<Range>) -> Self {
+        Self {
+            path: path.to_string_lossy().into_owned(),
+            what,
+            rows: Some(rows),
+            range,
+        }
+    }
 }
 
 /// To a file, or to standard output: at least once.
@@ -277,18 +274,13 @@ fn to_one(request: &ExportRequest, source: &Source) -> Result<Option<Written>, E
         let mut file = File::options()
             .write(true)
             .open(path)
-            .map_err(|error| unwritten(path, &error))?;
+            .map_err(|error| cannot_write(path, &error, ELSEWHERE))?;
         write(&mut file).map_err(|failure| failure.at(path))?
     } else {
-        replace(path, |mut file| write(&mut file))?
+        replace(path, |file| write(file))?
     };
     let words: Vec<&str> = request.tables.iter().map(|table| table.as_str()).collect();
-    Ok(Some(Written {
-        path: path.to_string_lossy().into_owned(),
-        what: words.join(","),
-        rows: Some(rows),
-        range: None,
-    }))
+    Ok(Some(Written::new(path, words.join(","), rows, None)))
 }
 
 /// A file for each table, in place of what is there.
@@ -301,46 +293,25 @@ fn whole(request: &ExportRequest, source: &Source, dir: &OutputDir) -> Result<Ve
         let rows = replace(&path, |mut file| {
             write_all(request.format, &source.store, &selections, &mut file)
         })?;
-        Ok(Written {
-            path: path.to_string_lossy().into_owned(),
-            what: table.as_str().to_owned(),
-            rows: Some(rows),
-            range: Some(Range {
-                after: None,
-                upto: None,
-            }),
-        })
+        let (after, upto) = (None, None);
+        let range = Some(Range { after, upto });
+        Ok(Written::new(&path, table.as_str().to_owned(), rows, range))
     };
     request.tables.iter().copied().map(one).collect()
 }
 
 /// Puts a file in its place once it is whole.
-fn replace(path: &Path, write: impl FnOnce(File) -> Result<u64, Failure>) -> Result<u64, Error> {
-    let Some(name) = path.file_name().and_then(OsStr::to_str) else {
+fn replace(
+    path: &Path,
+    write: impl FnOnce(&mut File) -> Result<u64, Failure>,
+) -> Result<u64, Error> {
+    if path.file_name().is_none_or(|name| name.to_str().is_none()) {
         return Err(
-            failure!(Usage, "`{}` is no name of a file in UTF-8", path.display())
-                .hinted("name another file after --output"),
+            failure!(Usage, "`{}` is not a file name in UTF-8", path.display()).hinted(ELSEWHERE),
         );
-    };
-    let parent = path
-        .parent()
-        .filter(|dir| !dir.as_os_str().is_empty())
-        .unwrap_or(Path::new("."));
-    let dir = OutputDir::open(parent).map_err(|error| no_dir(parent, &error))?;
-    let random = getrandom::u64().map_err(|error| unwritten(path, &io::Error::other(error)))?;
-    let temporary = format!(".{name}.{random:016x}.tmp");
-    let file = dir
-        .create(&temporary)
-        .map_err(|error| unwritten(path, &error))?;
-    let done = file.try_clone().map_err(Failure::Write).and_then(|to| {
-        let rows = write(to)?;
-        file.sync_all().map_err(Failure::Write)?;
-        dir.replace(&temporary, name).map_err(Failure::Write)?;
-        Ok(rows)
-    });
-    done.map_err(|failure| {
-        dir.remove(&temporary);
-        failure.at(path)
+    }
+    replace_file(path, 0o640, ELSEWHERE, |file| {
+        write(file).map_err(|failure| failure.at(path))
     })
 }
 
@@ -371,7 +342,7 @@ fn since_last(
         let mut to = delivery
             .content
             .try_clone()
-            .map_err(|error| unwritten(dir.path(), &error))?;
+            .map_err(|error| cannot_write(dir.path(), &error, ELSEWHERE))?;
         let rows = write_all(request.format, &source.store, &[selection], &mut to)
             .map_err(|failure| failure.at(dir.path()))
             .map_err(|error| {
@@ -382,15 +353,12 @@ fn since_last(
             consumer.pass(table, upto)?;
         } else {
             let path = consumer.deliver(delivery)?;
-            files.push(Written {
-                path: path.to_string_lossy().into_owned(),
-                what: table.as_str().to_owned(),
-                rows: Some(rows),
-                range: Some(Range {
-                    after: Some(after),
-                    upto: Some(upto),
-                }),
-            });
+            let range = Range {
+                after: Some(after),
+                upto: Some(upto),
+            };
+            let what = table.as_str().to_owned();
+            files.push(Written::new(&path, what, rows, Some(range)));
         }
     }
     Ok(files)
@@ -412,7 +380,7 @@ impl Failure {
     fn at(self, path: &Path) -> Error {
         match self {
             Self::Store(error) => of_reading(error),
-            Self::Write(error) => unwritten(path, &error),
+            Self::Write(error) => cannot_write(path, &error, ELSEWHERE),
         }
     }
 }
@@ -511,20 +479,6 @@ fn no_dir(dir: &Path, error: &io::Error) -> Error {
     Error::new(kind, format!("cannot open the directory `{}`: {error}", dir.display())).hinted(
         "it must be there, and you must be able to write to it; `--output-dir` or `export.dir` names another",
     )
-}
-
-fn unwritten(path: &Path, error: &io::Error) -> Error {
-    let kind = match error.kind() {
-        io::ErrorKind::PermissionDenied => Kind::NotPermitted,
-        _ => Kind::CannotWrite,
-    };
-    let failed = Error::new(kind, format!("cannot write `{}`: {error}", path.display()));
-    match error.kind() {
-        io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded => {
-            failed.hinted("make room, or name another place; what was there is as it was")
-        }
-        _ => failed,
-    }
 }
 
 impl From<ConsumerError> for Error {

@@ -14,7 +14,7 @@ use crate::app::track::{Tracked, Tracker};
 
 /// Pause between two looks into the files.
 const LOOK_PAUSE: Duration = Duration::from_millis(200);
-/// Pauses between two questions where the run stands.
+/// Pauses between two questions for the state of the run.
 const FIRST_PAUSE: Duration = Duration::from_secs(1);
 const LONGEST_PAUSE: Duration = Duration::from_secs(15);
 
@@ -24,10 +24,10 @@ pub(crate) struct Follower<'a> {
     wanted: Wanted<'a>,
     lines: Option<usize>,
     open: BTreeMap<PathBuf, Followed>,
-    /// Elements that were over before, or whose output was told to its end.
+    /// Elements that were over before, or whose output was printed to its end.
     done: BTreeSet<u32>,
-    /// How far files of elements were told: one that is requeued goes on in the same file.
-    told: BTreeMap<PathBuf, u64>,
+    /// How far files of elements were printed: one that is requeued continues in the same file.
+    offsets: BTreeMap<PathBuf, u64>,
     /// True where lines tell whose they are from the first on: several elements may run at once.
     labelled: bool,
 }
@@ -41,7 +41,7 @@ struct Followed {
 }
 
 impl<'a> Follower<'a> {
-    /// `lines`: only so many of what is there already. Of an array that goes on, elements that are over are left out
+    /// `lines`: only so many of what is there already. Of an array that is still running, elements that are over are left out
     /// unless they are wanted by name.
     pub(crate) fn new(
         session: &'a Session,
@@ -70,7 +70,7 @@ impl<'a> Follower<'a> {
             lines,
             open: BTreeMap::new(),
             done,
-            told: BTreeMap::new(),
+            offsets: BTreeMap::new(),
             labelled: shown > 1,
         }
     }
@@ -113,8 +113,8 @@ impl<'a> Follower<'a> {
             if is_done || self.open.contains_key(&file.path) || !file.path.exists() {
                 continue;
             }
-            let told = self.told.remove(&file.path);
-            let offset = told
+            let known = self.offsets.remove(&file.path);
+            let offset = known
                 .unwrap_or_else(|| self.lines.map_or(0, |lines| before_last(&file.path, lines)));
             self.open.insert(
                 file.path.clone(),
@@ -151,7 +151,7 @@ impl<'a> Follower<'a> {
         {
             followed.finish(self.session)?;
             self.done.extend(followed.file.element);
-            self.told
+            self.offsets
                 .insert(followed.file.path.clone(), followed.offset);
         }
         self.open.retain(|_, followed| !is_over(&followed.file));

@@ -1,6 +1,6 @@
 //! Rows of JSON Lines become runs again.
 
-use std::io::{BufRead, BufReader, ErrorKind, stdin};
+use std::io::{BufRead, BufReader, stdin};
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
@@ -10,7 +10,7 @@ use serde_json::{Value, json};
 use crate::app::error::{Error, Kind, failure};
 use crate::app::imported::open_store;
 use crate::app::incoming::{Counts, Problem, Stop, take_lines};
-use crate::app::job::source::open;
+use crate::app::job::source::open_file;
 use crate::app::progress::Display;
 use crate::app::session::Session;
 use crate::app::track::Tracker;
@@ -202,7 +202,7 @@ impl<'a> Target<'a> {
     }
 }
 
-/// A database of its own is no index that could be made anew.
+/// A separate database is no index that could be rebuilt.
 fn of_database(error: StoreError, path: &Path) -> Error {
     let kind = match &error.kind {
         StoreFault::NotOurs => Kind::NotPermitted,
@@ -246,7 +246,7 @@ fn take(
     (from, owner): (impl BufRead, Option<u32>),
     request: &ImportRequest,
     target: &mut Target<'_>,
-    told: (&mut Display, &str),
+    progress: (&mut Display, &str),
 ) -> Result<Counts, Stop> {
     let (store, state) = target.parts();
     let mut copy = match state.filter(|_| !request.dry_run) {
@@ -256,7 +256,7 @@ fn take(
     let mut kept = None;
     let done = store.write(|writer| {
         let mut importer = writer.importer()?;
-        let counts = take_lines(from, owner, &mut importer, copy.as_mut(), Some(told))?;
+        let counts = take_lines(from, owner, &mut importer, copy.as_mut(), Some(progress))?;
         importer.finish()?;
         if request.dry_run {
             return Err(Stop::DryRun(Box::new(counts)));
@@ -284,7 +284,8 @@ fn input(session: &Session, file: &Path) -> Result<(Box<dyn BufRead>, Option<u32
     if is_stdin(file) {
         return Ok((Box::new(stdin().lock()), None));
     }
-    let opened = opened(file)?;
+    let hint = format!("name the files in it: {}/*.jsonl", file.display());
+    let opened = open_file(file, &hint)?;
     let owner = opened
         .metadata()
         .ok()
@@ -300,25 +301,6 @@ fn is_believed(session: &Session, uid: u32) -> bool {
         about.is_ok_and(|about| about.is_dir() && about.uid() == uid)
     };
     uid < FIRST_USER || uid == nix::unistd::geteuid().as_raw() || keeps_exports()
-}
-
-fn opened(file: &Path) -> Result<std::fs::File, Error> {
-    let shown = file.display();
-    let unreadable = |error: std::io::Error| {
-        let denied = error.kind() == ErrorKind::PermissionDenied;
-        let kind = if denied {
-            Kind::NotPermitted
-        } else {
-            Kind::Missing
-        };
-        Error::new(kind, format!("cannot read `{shown}`: {error}"))
-    };
-    let opened = open(file).map_err(unreadable)?;
-    if opened.metadata().map_err(unreadable)?.is_dir() {
-        return Err(failure!(Missing, "`{shown}` is a directory")
-            .hinted(format!("name the files in it: {shown}/*.jsonl")));
-    }
-    Ok(opened)
 }
 
 fn wrong(problem: &Problem, shown: &str) -> Error {

@@ -5,7 +5,7 @@ use std::path::Path;
 
 use crate::app::accounts;
 use crate::app::error::{Error, Kind, failure};
-use crate::app::track::{Tracked, output_path};
+use crate::app::track::Tracked;
 use crate::job::RunId;
 use crate::record::rundir::{Attempt, Reading};
 use crate::record::store::{Store, StoreError, StoreFault};
@@ -16,7 +16,7 @@ pub(crate) fn open_store(path: &Path) -> Result<Store, Error> {
     Store::open_reader(path).map_err(of_reading)
 }
 
-/// A database that is only read is told of in other words than one's own index.
+/// Errors of a database that is only read have other hints than those of one's own index.
 pub(crate) fn of_reading(error: StoreError) -> Error {
     let (kind, hint) = match &error.kind {
         StoreFault::Missing => (
@@ -87,32 +87,19 @@ pub(crate) fn imported_run(
     };
     let records = store.node_records(run_id)?;
     let is_array = row.record.array.is_some();
-    let mut tracked = Tracked {
+    let tracked = Tracked {
         reading: match element {
-            None if is_array => Reading {
-                attempt: None,
-                outcome: Outcome::default(),
-                notes: Vec::new(),
-            },
+            None if is_array => Reading::default(),
             _ => newest(records, element.unwrap_or(0)),
         },
         elements: store.elements(run_id)?,
         record: row.record,
         status: row.status,
     };
-    if let Some(element) = element {
-        let Some(seen) = tracked.elements.iter().find(|seen| seen.element == element) else {
-            return Err(failure!(
-                Missing,
-                "nothing is known of an element {element} of run {run_id}"
-            ));
-        };
-        tracked.status = seen.status.clone();
-        tracked.elements = Vec::new();
-        let output = output_path(&tracked.record, Some(element));
-        tracked.record.output = output.map(|path| path.to_string_lossy().into_owned());
+    match element {
+        Some(element) => tracked.element(element),
+        None => Ok(tracked),
     }
-    Ok(tracked)
 }
 
 /// The records of the newest attempt of an element.

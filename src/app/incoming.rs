@@ -13,7 +13,7 @@ use crate::record::rundir::ImportCopy;
 use crate::record::store::{Importer, StoreError, Taken};
 use crate::record::{Incoming, LineFault, MAX_LINE_BYTES};
 
-/// Wrong lines that are told one by one.
+/// Wrong lines that are reported one by one.
 const TOLD: usize = 20;
 /// Between two words on how far it came.
 const LINES_A_WORD: u64 = 10_000;
@@ -140,18 +140,18 @@ impl Counts {
             (self.waiting, "waiting for what they belong to"),
             (self.wrong, "wrong, passed over"),
         ];
-        let told: Vec<String> = words
+        let parts: Vec<String> = words
             .iter()
             .filter(|(count, _)| *count > 0)
             .map(|(count, word)| format!("{count} {word}"))
             .collect();
         let plural = if self.lines == 1 { "" } else { "s" };
-        let told = if told.is_empty() {
+        let parts = if parts.is_empty() {
             String::new()
         } else {
-            format!(": {}", told.join(", "))
+            format!(": {}", parts.join(", "))
         };
-        format!("{} line{plural}{told}", self.lines)
+        format!("{} line{plural}{parts}", self.lines)
     }
 }
 
@@ -163,10 +163,10 @@ pub(crate) fn take_lines(
     owner: Option<u32>,
     importer: &mut Importer<'_>,
     mut copy: Option<&mut ImportCopy>,
-    told: Option<(&mut Display, &str)>,
+    progress: Option<(&mut Display, &str)>,
 ) -> Result<Counts, Stop> {
     let mut counts = Counts::default();
-    let (mut line, mut number, mut told) = (Vec::new(), 0_u64, told);
+    let (mut line, mut number, mut progress) = (Vec::new(), 0_u64, progress);
     while next_line(&mut from, &mut line).map_err(Stop::Unreadable)? {
         number += 1;
         if line.iter().all(u8::is_ascii_whitespace) && line.len() <= MAX_LINE_BYTES {
@@ -200,7 +200,10 @@ pub(crate) fn take_lines(
                 }
             }
         }
-        if let Some((display, file)) = told.as_mut().filter(|_| counts.lines % LINES_A_WORD == 0) {
+        if let Some((display, file)) = progress
+            .as_mut()
+            .filter(|_| counts.lines % LINES_A_WORD == 0)
+        {
             display.now(&format!("{file}: {} lines", counts.lines), false);
         }
     }

@@ -1,4 +1,4 @@
-//! Ctrl-C while a command waits for runs: they go on, and the user must be told so. While it makes an image: what is
+//! Ctrl-C while a command waits for runs: they continue, and the user must know. While it makes an image: what is
 //! half made must go away.
 
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -50,7 +50,7 @@ impl Interrupt {
         Self::take()
     }
 
-    /// Says whether it came, and goes on to say so.
+    /// Says whether it came, also when asked again.
     pub(crate) fn is_here(&self) -> bool {
         Self::has_come()
     }

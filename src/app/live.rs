@@ -1,4 +1,4 @@
-//! What a running job has said since its record was written: records are up to 300 s old, its output is not.
+//! What a running job has printed since its record was written: records are up to 300 s old, its output is not.
 
 use std::fs::File;
 use std::io::Read;
@@ -13,7 +13,7 @@ use crate::record::Progress;
 const LONGEST: u64 = 64 << 20;
 
 /// Brings epochs, steps and metrics of a running job up to date from its output; true where that was done. Left alone is what
-/// cannot be read alike from its beginning: arrays, several nodes, later attempts, and timings that come by events or by a pattern.
+/// cannot be read in the same way from its beginning: arrays, several nodes, later attempts, and timings that come by events or by a pattern.
 pub(crate) fn refresh(tracked: &mut Tracked) -> bool {
     let is_first = tracked
         .reading
@@ -31,10 +31,10 @@ pub(crate) fn refresh(tracked: &mut Tracked) -> bool {
         Some("events" | "pattern")
     );
     let is_known = by_output && node.missing.iter().all(|missing| missing.what != "timing");
-    let Some(said) = path.filter(|_| is_known).and_then(|path| read(&path)) else {
+    let Some(latest) = path.filter(|_| is_known).and_then(|path| read(&path)) else {
         return false;
     };
-    take(&mut node.progress, said)
+    take(&mut node.progress, latest)
 }
 
 fn read(path: &Path) -> Option<Progress> {
@@ -54,24 +54,24 @@ fn read(path: &Path) -> Option<Progress> {
 }
 
 /// Takes what is newer. Times stay those of the record: a file that is read at once has none.
-fn take(known: &mut Progress, said: Progress) -> bool {
-    let newer = said.epochs_completed.checked_sub(known.epochs_completed);
-    let is_same = known.recogniser.is_none() || known.recogniser == said.recogniser;
-    let Some(newer) = newer.filter(|_| is_same && said.recogniser.is_some()) else {
+fn take(known: &mut Progress, latest: Progress) -> bool {
+    let newer = latest.epochs_completed.checked_sub(known.epochs_completed);
+    let is_same = known.recogniser.is_none() || known.recogniser == latest.recogniser;
+    let Some(newer) = newer.filter(|_| is_same && latest.recogniser.is_some()) else {
         return false;
     };
-    let first_new = said
+    let first_new = latest
         .epochs
         .len()
         .saturating_sub(usize::try_from(newer).unwrap_or(usize::MAX));
-    for epoch in &said.epochs[first_new..] {
+    for epoch in &latest.epochs[first_new..] {
         known.push_epoch(epoch.clone());
     }
-    known.recogniser = said.recogniser;
-    known.epochs_announced = said.epochs_announced.or(known.epochs_announced);
-    known.last_step = said.last_step.or(known.last_step);
-    known.counts_samples |= said.counts_samples;
-    known.last_metrics = said.last_metrics;
+    known.recogniser = latest.recogniser;
+    known.epochs_announced = latest.epochs_announced.or(known.epochs_announced);
+    known.last_step = latest.last_step.or(known.last_step);
+    known.counts_samples |= latest.counts_samples;
+    known.last_metrics = latest.last_metrics;
     true
 }
 
@@ -91,18 +91,18 @@ mod tests {
             clock_seconds: Some(3.0),
             ..Epoch::default()
         });
-        let mut said = Progress {
+        let mut latest = Progress {
             recogniser: Some("keras".into()),
             ..Progress::default()
         };
         (1..=3).for_each(|epoch| {
-            said.push_epoch(Epoch {
+            latest.push_epoch(Epoch {
                 epoch,
                 ..Epoch::default()
             })
         });
-        said.last_metrics.insert("loss".into(), 0.1);
-        assert!(take(&mut known, said.clone()));
+        latest.last_metrics.insert("loss".into(), 0.1);
+        assert!(take(&mut known, latest.clone()));
         let seen: Vec<_> = known
             .epochs
             .iter()
@@ -118,14 +118,14 @@ mod tests {
             &mut known,
             Progress {
                 recogniser: Some("tqdm".into()),
-                ..said.clone()
+                ..latest.clone()
             }
         ));
         assert!(!take(
             &mut known,
             Progress {
                 epochs_completed: 1,
-                ..said
+                ..latest
             }
         ));
     }

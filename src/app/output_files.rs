@@ -19,7 +19,7 @@ pub(crate) struct OutputFile {
 }
 
 impl OutputFile {
-    /// What stands above it: `job`, `n1`, `element 3`, `element 3, n1`.
+    /// The heading above it: `job`, `n1`, `element 3`, `element 3, n1`.
     pub(crate) fn head(&self) -> String {
         match (self.element, &self.node) {
             (None, None) => "job".to_owned(),
@@ -29,7 +29,7 @@ impl OutputFile {
         }
     }
 
-    /// What stands before each of its lines where several files are followed.
+    /// The prefix of each of its lines where several files are followed.
     pub(crate) fn prefix(&self) -> String {
         match (self.element, &self.node) {
             (Some(element), None) => format!("[{element}] "),

@@ -77,7 +77,7 @@ impl Display {
         }
     }
 
-    /// What goes on now: redrawn on a terminal; elsewhere printed where `lasting` and new.
+    /// What happens now: redrawn on a terminal; elsewhere printed where `lasting` and new.
     pub(crate) fn now(&mut self, text: &str, lasting: bool) {
         match &self.bar {
             Some(bar) => bar.set_message(crate::foundation::diagnostic::printable(text)),
@@ -108,7 +108,7 @@ impl Display {
         }
     }
 
-    /// pip tells hundreds of lines. A terminal shows each for its moment, a log only what takes long.
+    /// pip prints hundreds of lines. A terminal shows each for its moment, a log only what takes long.
     fn installing(&mut self, line: &str) {
         let line = line.split(" (from ").next().unwrap_or(line);
         let Some((milestone, packages)) = line
@@ -143,12 +143,12 @@ impl Drop for Display {
     }
 }
 
-/// Follows a job's output from outside and tells epochs as they end.
+/// Follows a job's output from outside and prints epochs as they end.
 pub(crate) struct Epochs {
     path: PathBuf,
     offset: u64,
     follower: Option<Follower>,
-    told: u64,
+    reported: u64,
     /// What stood in the output before the first look was not seen as it came, so its times are not known.
     looked: bool,
     /// When a step was shown last, and which: for trainings that count no epochs.
@@ -166,14 +166,14 @@ impl Epochs {
             path,
             offset: 0,
             follower,
-            told: 0,
+            reported: 0,
             looked: false,
             stepped: None,
             buffer: vec![0; 64 << 10],
         }
     }
 
-    /// Reads what is new and tells the epochs that ended, each behind `whose` it is.
+    /// Reads what is new and prints the epochs that ended, each behind `whose` it is.
     pub(crate) fn tell(&mut self, display: &Display, whose: &str) {
         let Some(follower) = &mut self.follower else {
             return;
@@ -188,13 +188,13 @@ impl Epochs {
             follower.feed(&self.buffer[..read], is_new.then_some(written_ms));
         }
         let progress = follower.progress();
-        let new = usize::try_from(progress.epochs_completed - self.told).unwrap_or(usize::MAX);
+        let new = usize::try_from(progress.epochs_completed - self.reported).unwrap_or(usize::MAX);
         let of = progress
             .epochs_announced
             .map(|of| format!("/{of}"))
             .unwrap_or_default();
         if !is_new && new > 1 {
-            // Whoever comes late wants to know where the training stands, not every step to it.
+            // Whoever comes late wants to know how far the training is, not every step to it.
             display.line(&format!(
                 "{whose}{new}{of} epochs are over, the last of them:"
             ));
@@ -207,13 +207,13 @@ impl Epochs {
         {
             display.line(&format!("{whose}{}", epoch_line(epoch, &of)));
         }
-        self.told = progress.epochs_completed;
+        self.reported = progress.epochs_completed;
         let step = progress
             .last_step
             .and_then(|mark| mark.step)
             .zip(progress.last_step_text());
         if let Some((step, text)) =
-            step.filter(|_| progress.epochs_announced.is_none() && self.told == 0)
+            step.filter(|_| progress.epochs_announced.is_none() && self.reported == 0)
             && self
                 .stepped
                 .is_none_or(|(at, known)| known != step && at.elapsed() >= STEPS_APART)

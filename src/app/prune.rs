@@ -181,7 +181,7 @@ fn is_over(row: &RunRow) -> bool {
     row.status.state.is_final() || (is_lost && age > FORGET_AFTER_MS)
 }
 
-/// A path by which two names of one file are equal; of a file that is not there its directory's.
+/// A path by which two names of one file are equal; of a missing file its directory's.
 fn canonical(path: &Path) -> PathBuf {
     let of_dir = || {
         Some(

@@ -1,64 +1,88 @@
 //! A file that takes the place of another once it is whole.
 
 use std::ffi::OsString;
-use std::fs::{self, OpenOptions, Permissions};
-use std::io::{self, Write};
+use std::fs::{self, File, OpenOptions, Permissions};
+use std::io;
+use std::os::unix::fs::OpenOptionsExt;
 use std::path::Path;
 
-use crate::app::error::{Error, failure};
-use crate::foundation::clock::now_ms;
+use crate::app::error::{Error, Kind, failure};
 
-fn cannot(path: &Path, why: impl std::fmt::Display) -> Error {
-    failure!(CannotWrite, "cannot write `{}`: {why}", path.display())
+/// What to do about a file of `--output` that cannot be written.
+pub(crate) const OTHER_OUTPUT: &str = "name another file with `--output`";
+
+/// The directory of a file.
+pub(crate) fn directory(path: &Path) -> &Path {
+    path.parent()
+        .filter(|dir| !dir.as_os_str().is_empty())
+        .unwrap_or(Path::new("."))
 }
 
-fn denied(path: &Path, error: &io::Error) -> Error {
-    failure!(NotPermitted, "cannot write `{}`: {error}", path.display())
-        .hinted("nothing was changed; name a file elsewhere with `--output`")
+/// A file cannot be written; `elsewhere` is what to do about it.
+pub(crate) fn cannot_write(path: &Path, error: &io::Error, elsewhere: &str) -> Error {
+    let failed = |kind| Error::new(kind, format!("cannot write `{}`: {error}", path.display()));
+    match error.kind() {
+        io::ErrorKind::NotFound if !directory(path).is_dir() => {
+            let dir = directory(path).display();
+            failed(Kind::Missing).hinted(format!("make the directory first: {dir}"))
+        }
+        io::ErrorKind::PermissionDenied => failed(Kind::NotPermitted).hinted(elsewhere),
+        io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded => failed(Kind::CannotWrite)
+            .hinted(format!("nothing was changed; make room, or {elsewhere}")),
+        _ => failed(Kind::CannotWrite).hinted(format!("nothing was changed; {elsewhere}")),
+    }
 }
 
-/// Only a regular file is replaced: not what a link leads to, no device, no directory. Returns its rights, if it is there.
+/// Only a regular file is replaced: not what a link leads to, no device, no directory. Returns its rights, if it exists.
 pub(crate) fn may_write(path: &Path) -> Result<Option<Permissions>, Error> {
     match fs::symlink_metadata(path) {
         Ok(file) if file.is_file() => Ok(Some(file.permissions())),
-        Ok(_) => Err(cannot(path, "it is there and no regular file")
-            .hinted("name another file; `--output -` writes to standard output")),
+        Ok(_) => Err(failure!(
+            CannotWrite,
+            "cannot write `{}`: it exists and is no regular file",
+            path.display()
+        )
+        .hinted("name another file; `--output -` writes to standard output")),
         Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
-        Err(error) if error.kind() == io::ErrorKind::PermissionDenied => Err(denied(path, &error)),
-        Err(error) => Err(cannot(path, error)),
+        Err(error) => Err(cannot_write(path, &error, OTHER_OUTPUT)),
     }
 }
 
-/// Writes beside the file and renames: what was there stays until all of the new one is on disk.
-pub(crate) fn write_over(path: &Path, bytes: &[u8]) -> Result<(), Error> {
+/// Writes beside the file and renames: what was there stays until all of the new file is on disk. A new file has the rights of the
+/// former, else `mode` as far as the umask allows it.
+pub(crate) fn replace_file<T>(
+    path: &Path,
+    mode: u32,
+    elsewhere: &str,
+    write: impl FnOnce(&mut File) -> Result<T, Error>,
+) -> Result<T, Error> {
     let rights = may_write(path)?;
+    let cannot = |error| cannot_write(path, &error, elsewhere);
     let Some(name) = path.file_name() else {
-        return Err(cannot(path, "it names no file"));
+        return Err(failure!(Usage, "`{}` names no file", path.display()).hinted(elsewhere));
     };
+    let random = getrandom::u64().map_err(|error| cannot(io::Error::other(error)))?;
     let mut beside = OsString::from(".");
     beside.push(name);
-    beside.push(format!(".{}-{}.tmp", std::process::id(), now_ms()));
+    beside.push(format!(".{random:016x}.tmp"));
     let beside = path.with_file_name(beside);
-    let written = write_new(&beside, bytes, rights).and_then(|()| fs::rename(&beside, path));
-    written.map_err(|error| {
-        let _ = fs::remove_file(&beside);
-        let failed = cannot(path, &error);
-        match error.kind() {
-            io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded => failed
-                .hinted("nothing was changed; make room, or name a file elsewhere with `--output`"),
-            io::ErrorKind::NotFound => failed.hinted("make the directory first"),
-            io::ErrorKind::PermissionDenied => denied(path, &error),
-            _ => failed.hinted("nothing was changed; name a file elsewhere with `--output`"),
-        }
-    })
+    let mut options = OpenOptions::new();
+    let options = options.write(true).create_new(true).mode(mode);
+    let mut file = options.open(&beside).map_err(cannot)?;
+    let prepared = rights.map_or(Ok(()), |rights| file.set_permissions(rights));
+    let written = prepared.map_err(cannot).and_then(|()| write(&mut file));
+    let written = written.and_then(|written| {
+        // On a network file system a full disk may show no earlier.
+        let placed = file.sync_all().and_then(|()| fs::rename(&beside, path));
+        let synced = placed.and_then(|()| File::open(directory(path))?.sync_all());
+        synced.map(|()| written).map_err(cannot)
+    });
+    written.inspect_err(|_| drop(fs::remove_file(&beside)))
 }
 
-fn write_new(path: &Path, bytes: &[u8], rights: Option<Permissions>) -> io::Result<()> {
-    let mut file = OpenOptions::new().write(true).create_new(true).open(path)?;
-    file.write_all(bytes)?;
-    if let Some(rights) = rights {
-        file.set_permissions(rights)?;
-    }
-    // On a network file system a full disk may show no earlier.
-    file.sync_all()
+/// Replaces a file by some bytes.
+pub(crate) fn write_over(path: &Path, bytes: &[u8]) -> Result<(), Error> {
+    replace_file(path, 0o666, OTHER_OUTPUT, |file| {
+        io::Write::write_all(file, bytes).map_err(|error| cannot_write(path, &error, OTHER_OUTPUT))
+    })
 }

@@ -8,7 +8,7 @@ use crate::app::error::{Error, Kind, failure};
 use crate::app::imported::{imported_run, open_store};
 use crate::app::live;
 use crate::app::session::Session;
-use crate::app::track::{Tracked, Tracker, found, output_path};
+use crate::app::track::{Tracked, Tracker, found};
 use crate::job::{JobId, JobState, RunId};
 use crate::plan::Plan;
 use crate::record::rundir::{Attempt, Reading};
@@ -209,27 +209,10 @@ fn attempts(run: &RunDir, tracked: &Tracked, element: Option<u32>) -> Vec<Attemp
         .collect()
 }
 
-/// One element of an array in the place of the whole.
+/// One element of an array in the place of the whole, with what its newest attempt left.
 pub(crate) fn element_of(run: &RunDir, tracked: Tracked, element: u32) -> Result<Tracked, Error> {
-    let Tracked {
-        mut record,
-        elements,
-        ..
-    } = tracked;
-    let Some(seen) = elements.into_iter().find(|seen| seen.element == element) else {
-        let error = failure!(Missing, "run {} has no element {element}", record.run_id);
-        return Err(match &record.array {
-            Some(array) => error.hinted(format!("its elements are {array}")),
-            None => error.hinted("it is no array"),
-        });
-    };
-    record.output =
-        output_path(&record, Some(element)).map(|path| path.to_string_lossy().into_owned());
-    let reading = run.newest_outcome(element)?;
     Ok(Tracked {
-        record,
-        status: seen.status,
-        reading,
-        elements: Vec::new(),
+        reading: run.newest_outcome(element)?,
+        ..tracked.element(element)?
     })
 }

@@ -6,9 +6,10 @@ use std::path::{Path, PathBuf};
 use std::sync::mpsc;
 use std::time::Duration;
 
-use nix::unistd::{User, gethostname, getuid};
+use nix::unistd::{gethostname, getuid};
 use serde::Serialize;
 
+use crate::app::accounts;
 use crate::app::error::{Error, Kind, failure};
 use crate::app::job::source::open;
 use crate::app::output::Output;
@@ -43,8 +44,8 @@ pub(crate) struct Session {
     pub(crate) asked_model: Option<PathBuf>,
     /// The hardware that the command line names.
     pub(crate) asked_hardware: Option<String>,
-    /// Whether it was said that the site's performance model may be somebody else's.
-    pub(crate) told_of_model: Cell<bool>,
+    /// Whether a warning was given that the site's performance model may be somebody else's.
+    pub(crate) warned_of_model: Cell<bool>,
 }
 
 fn variable(name: &str) -> Option<String> {
@@ -101,7 +102,7 @@ impl Session {
             qsubs,
             asked_model: None,
             asked_hardware: None,
-            told_of_model: Cell::new(false),
+            warned_of_model: Cell::new(false),
         })
     }
 
@@ -337,8 +338,6 @@ pub(crate) fn hostname() -> String {
 
 /// Login name of the user, or the number where the number has no name.
 pub(crate) fn user_name() -> String {
-    User::from_uid(getuid())
-        .ok()
-        .flatten()
-        .map_or_else(|| getuid().to_string(), |user| user.name)
+    let uid = getuid().as_raw();
+    accounts::user_name(uid).unwrap_or_else(|| uid.to_string())
 }

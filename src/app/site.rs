@@ -19,7 +19,7 @@ use crate::scheduler::{Reach, adapter_for};
 /// How long one command of a scheduler may take here: the check must not make a submission wait for long.
 const PATIENCE: Duration = Duration::from_secs(5);
 
-/// Variables that say which cluster is asked: what one cluster told is not used for another.
+/// Variables that say which cluster is asked: what one cluster answered is not used for another.
 const ADDRESS: [&str; 5] = [
     "SLURM_CONF",
     "SLURM_CLUSTERS",
@@ -123,7 +123,7 @@ pub(crate) fn asked(session: &Session, kind: SchedulerKind) -> Option<Known> {
 /// Asks the scheduler.
 ///
 /// # Errors
-/// When it gives no answer in time, or is not there.
+/// When it gives no answer in time, or is missing.
 pub(crate) fn ask(session: &Session, kind: SchedulerKind) -> Result<SiteModel, Error> {
     if !has_site(kind) {
         return Err(failure!(Missing, "there is no scheduler"));

@@ -69,22 +69,10 @@ impl Watched {
     }
 
     /// A run that was handed over before.
-    pub(crate) fn of_run(tracker: &Tracker<'_>, run_id: RunId) -> Result<Self, Error> {
-        let run = tracker.state.run(&run_id)?;
-        let plan = plan_of(&run);
-        let record = run.read_run()?;
-        Ok(match plan {
-            Some(plan) => Self::new(&record, &plan),
-            None => Self {
-                run_id,
-                local: false,
-                timing: None,
-                epochs: None,
-                unclear_since: None,
-                hopeless_since: None,
-                over: None,
-            },
-        })
+    pub(crate) fn of_run(tracker: &Tracker<'_>, run_id: &RunId) -> Result<Self, Error> {
+        let run = tracker.state.run(run_id)?;
+        let plan = plan_of(&run).unwrap_or_default();
+        Ok(Self::new(&run.read_run()?, &plan))
     }
 
     /// Which run it is.
@@ -155,7 +143,7 @@ impl Watched {
     }
 }
 
-/// The output of the first element that runs: of an array only its epochs are told.
+/// The output of the first element that runs: of an array only its epochs are shown.
 fn first_running(tracked: &Tracked) -> Option<PathBuf> {
     let first = tracked
         .elements
@@ -187,7 +175,7 @@ pub(crate) fn until_over(
     let only_local = watched.iter().all(|watched| watched.local);
     let mut pause = if only_local { LOCAL_PAUSE } else { FIRST_PAUSE };
     let mut ask_at = begun;
-    // The state comes first; of runs that are over already no epochs are told at all.
+    // The state comes first; of runs that are over already no epochs are shown at all.
     let mut is_first = true;
     loop {
         if !is_first {

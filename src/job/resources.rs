@@ -335,6 +335,12 @@ fn licenses() -> Kind<Vec<(String, u32)>> {
 }
 
 impl Resources {
+    /// Whether a limit is `auto`.
+    #[must_use]
+    pub fn has_open_limits(&self) -> bool {
+        self.walltime == Some(Asked::Auto) || self.memory == Some(Asked::Auto)
+    }
+
     /// Tasks on each of `nodes`, where tasks in all are spread evenly.
     #[must_use]
     pub fn tasks_on_each(&self, nodes: u32) -> u32 {

@@ -391,7 +391,7 @@ impl Plan {
 }
 
 /// A way in which a job could run: its hard constraints hold.
-#[derive(Debug, Clone, PartialEq, Serialize)]
+#[derive(Debug, Clone, Default, PartialEq, Serialize)]
 pub struct Candidate {
     /// Name of the image in the catalogue; `None`: the job names its image, or runs in none.
     pub image: Option<String>,

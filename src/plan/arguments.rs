@@ -70,7 +70,7 @@ pub(super) fn about(name: &str, value: Option<&str>) -> About {
     }
 }
 
-/// Says whether an argument tells where something is written, if it is a path; it may as well be a flag.
+/// Whether an argument names where something is written, if it is a path; it may as well be a flag.
 pub(super) fn writes(name: &str) -> bool {
     const WRITES: &str =
         "out output outputs log logs logging save result results dump tensorboard tb";
@@ -78,7 +78,7 @@ pub(super) fn writes(name: &str) -> bool {
     has_part(name, WRITES) && !is_checkpoint(name)
 }
 
-/// Says whether an argument tells of a checkpoint, which is written, and read where it is there.
+/// Whether an argument names a checkpoint, which is written, and read if it exists.
 pub(super) fn is_checkpoint(name: &str) -> bool {
     has_part(name, "ckpt checkpoint checkpoints")
 }

@@ -7,7 +7,7 @@ use super::forecast_text::{basis_in_short, per_cent, range};
 use crate::foundation::units::display_seconds;
 use crate::record::Forecast;
 
-/// What tells a candidate from others, such as `tf-2.4 with xla`.
+/// What distinguishes a candidate from others, such as `tf-2.4 with xla`.
 pub(super) fn software(candidate: &Candidate) -> String {
     match (&candidate.image, &candidate.compiler) {
         (Some(image), Some(compiler)) => format!("{image} with {}", named(compiler)),
@@ -88,8 +88,8 @@ fn columns(candidates: &[Candidate]) -> Vec<(&'static str, Vec<String>)> {
             .map(|candidate| cell(candidate).unwrap_or_else(|| "-".to_owned()))
             .collect()
     };
-    let forecast = |told: fn(&Forecast) -> String| {
-        all(&|candidate: &Candidate| candidate.forecast.as_ref().map(told))
+    let forecast = |shown: fn(&Forecast) -> String| {
+        all(&|candidate: &Candidate| candidate.forecast.as_ref().map(shown))
     };
     let sized = candidates
         .iter()

@@ -14,11 +14,11 @@ use crate::config::site;
 use crate::foundation::units::display_seconds;
 use crate::image::catalogue::Entry;
 use crate::image::choice::{Choice, Device, Wanted, choose, compiler_by_rule, compilers_of};
-use crate::job::{JobSpec, NodeCount, Provenance, Workload};
+use crate::job::{JobSpec, NodeCount, Workload};
 use crate::learn::model::Situation;
 use crate::record::{Basis, Forecast, Identity, Interval};
 
-/// More candidates are not held against each other; by rules the others stand behind these.
+/// More candidates are not compared; by rules the others come behind these.
 const MAX_CANDIDATES: usize = 1000;
 /// An interval whose upper end is this many times its lower end says nothing that a choice could go by.
 const OPEN: f64 = 1e4;
@@ -29,7 +29,7 @@ const MAX_SIZES: u32 = 32;
 /// The images of the catalogue as they fit a job.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Fitting {
-    /// What they were held against.
+    /// What they were compared with.
     pub(super) wanted: Wanted,
     /// Which fit, in their order, and which do not.
     pub(super) choice: Choice,
@@ -54,16 +54,12 @@ pub(super) struct Prospect {
     pub(super) silence: Option<String>,
 }
 
-/// Software that the job could run with.
+/// Software that the job could run with, on a number of nodes.
 #[derive(Debug, Clone)]
 struct Way {
-    /// The image's place in the catalogue.
-    entry: Option<usize>,
     /// Digest of the image, else where it comes from.
     image: Option<String>,
-    version: Option<String>,
-    provenance: Option<Provenance>,
-    compiler: Option<String>,
+    candidate: Candidate,
 }
 
 impl Prospect {
@@ -108,7 +104,7 @@ impl Prospect {
     }
 
     /// Why the chosen one, by the model: `3.10 s an epoch (..), from 12 runs like this; next best X, 4.00 s`. `differs` says
-    /// which candidate stands for another choice.
+    /// which candidate is another choice.
     pub(super) fn reason(&self, differs: impl Fn(&Candidate) -> bool) -> Option<String> {
         let (forecast, chosen) = (self.forecast()?, self.chosen()?);
         let mut reason = format!(
@@ -137,7 +133,7 @@ impl Prospect {
         others.filter_map(|other| Some((other, other.forecast.as_ref()?)))
     }
 
-    /// Why another image, of which `other` is expected, stands behind the chosen one.
+    /// Why another image, of which `other` is expected, comes behind the chosen one.
     pub(super) fn behind(&self, other: &Forecast) -> Option<String> {
         let (forecast, chosen) = (self.forecast()?, self.chosen()?);
         let image = chosen.image.as_ref()?;
@@ -149,7 +145,7 @@ impl Prospect {
     }
 }
 
-/// A candidate by what tells it from the chosen one: `tf-2.4 with xla`, `2 nodes`.
+/// A candidate by its difference from the chosen one: `tf-2.4 with xla`, `2 nodes`.
 fn apart(other: &Candidate, chosen: &Candidate) -> String {
     let nodes = || forecast_text::count(other.nodes.into(), "node");
     let is_software = |one: &Candidate| (one.image.clone(), one.compiler.clone());
@@ -163,7 +159,7 @@ fn apart(other: &Candidate, chosen: &Candidate) -> String {
     }
 }
 
-/// Whether the job file tells anything of the training.
+/// Whether the job file describes the training.
 pub(super) fn says_what_it_trains(spec: &JobSpec) -> bool {
     spec.framework.name.is_some()
         || spec.workload != Workload::default()
@@ -186,7 +182,7 @@ fn despite(chosen: &Forecast, other: &Forecast) -> String {
     )
 }
 
-/// What is held against each other: `in all` or `an epoch`, with the seconds that are expected of the one and of the other.
+/// What is compared: `in all` or `an epoch`, with the seconds that are expected of the one and of the other.
 fn expected_of_both(one: &Forecast, other: &Forecast) -> Option<(&'static str, f64, f64)> {
     if let Some((one, other)) = one.total_seconds.zip(other.total_seconds) {
         return Some(("in all", one.mean, other.mean));
@@ -208,51 +204,43 @@ impl Resolver<'_> {
             &device,
         );
         ways.truncate((MAX_CANDIDATES / sizes.len().max(1)).max(1));
-        let of_way = |(at, way)| {
-            sizes
-                .iter()
-                .map(move |nodes| (at, candidate(way, *nodes, entries)))
+        let of_size = |way: &Way, nodes: u32| {
+            let mut way = way.clone();
+            way.candidate.nodes = nodes;
+            way
         };
-        let mut candidates: Vec<(usize, Candidate)> =
-            ways.iter().enumerate().flat_map(of_way).collect();
+        let mut ways: Vec<Way> = ways
+            .iter()
+            .flat_map(|way| sizes.iter().map(move |nodes| of_size(way, *nodes)))
+            .collect();
         let (mut assumed_hardware, mut silence) = (None, None);
         if let Some(model) = &facts.model {
             let asked = self.question(model, identity);
-            let situation = |(at, candidate): &(usize, Candidate)| {
-                situation_of(&asked.situation, &ways[*at], candidate.nodes)
-            };
-            let situations: Vec<Situation> = candidates.iter().map(situation).collect();
+            let situation = |way: &Way| situation_of(&asked.situation, way);
+            let situations: Vec<Situation> = ways.iter().map(situation).collect();
             let forecasts = model.model.forecasts_on(&situations, &asked.kinds);
-            for ((_, candidate), forecast) in candidates.iter_mut().zip(forecasts) {
+            for (way, forecast) in ways.iter_mut().zip(forecasts) {
                 match self.silence(&forecast) {
-                    None => candidate.forecast = Some(forecast),
+                    None => way.candidate.forecast = Some(forecast),
                     Some(why) => silence = Some(why),
                 }
             }
             let scaled = model.model.has_scaled(&asked.situation);
-            self.judge_sizes(&mut candidates, sizes.len(), scaled);
-            sort_by_forecast(&mut candidates);
+            self.judge_sizes(&mut ways, sizes.len(), scaled);
+            sort_by_forecast(&mut ways);
             assumed_hardware = asked.assumed;
             if let Some(Ok(found)) = &mut fitting {
-                found.choice = reordered(entries, found, &ways, &candidates);
+                found.choice = reordered(entries, found, &ways);
             }
         }
-        let mut candidates: Vec<Candidate> = candidates
-            .into_iter()
-            .map(|(_, candidate)| candidate)
-            .collect();
+        let mut candidates: Vec<Candidate> = ways.into_iter().map(|way| way.candidate).collect();
+        let is_open = |candidate: &&Candidate| candidate.rejected.is_none();
+        let others = candidates.iter().filter(is_open).count().saturating_sub(1);
         if let Some(first) = candidates.first_mut() {
             first.chosen = true;
-        }
-        let open = candidates
-            .iter()
-            .filter(|candidate| candidate.rejected.is_none())
-            .count();
-        if let Some(forecast) = candidates
-            .first_mut()
-            .and_then(|first| first.forecast.as_mut())
-        {
-            forecast.alternatives = u32::try_from(open.saturating_sub(1)).unwrap_or(u32::MAX);
+            if let Some(forecast) = &mut first.forecast {
+                forecast.alternatives = u32::try_from(others).unwrap_or(u32::MAX);
+            }
         }
         let model = facts.model.clone();
         let model = model.filter(|_| {
@@ -376,11 +364,14 @@ impl Resolver<'_> {
             rule.get_or_insert(why);
             let image = self.identity(entry);
             ways.extend(compilers.into_iter().map(|compiler| Way {
-                entry: Some(candidate.index),
                 image: Some(image.clone()),
-                version: Some(entry.version.clone()),
-                provenance: entry.provenance,
-                compiler,
+                candidate: Candidate {
+                    image: Some(entry.name.clone()),
+                    version: Some(entry.version.clone()),
+                    provenance: entry.provenance,
+                    compiler,
+                    ..Candidate::default()
+                },
             }));
         }
         match rule {
@@ -403,13 +394,15 @@ impl Resolver<'_> {
         let image = self.named_identity(described);
         let described = described.filter(|entry| entry.framework == framework);
         let to_way = |compiler| Way {
-            entry: None,
             image: image.clone(),
-            version: described.map(|entry| entry.version.clone()),
-            provenance: described
-                .and_then(|entry| entry.provenance)
-                .or(self.spec.framework.provenance),
-            compiler,
+            candidate: Candidate {
+                version: described.map(|entry| entry.version.clone()),
+                provenance: described
+                    .and_then(|entry| entry.provenance)
+                    .or(self.spec.framework.provenance),
+                compiler,
+                ..Candidate::default()
+            },
         };
         (compilers.into_iter().map(to_way).collect(), why)
     }
@@ -436,7 +429,7 @@ impl Resolver<'_> {
 
     /// Works out how well sizes use their nodes, and sets those aside that use them worse than the job file wants. What
     /// nobody measured does not make a job larger.
-    fn judge_sizes(&self, candidates: &mut [(usize, Candidate)], sizes: usize, scaled: bool) {
+    fn judge_sizes(&self, ways: &mut [Way], sizes: usize, scaled: bool) {
         let asked = self.spec.resources.nodes.as_ref().map(|nodes| nodes.value);
         let Some(NodeCount::Between {
             efficiency: least, ..
@@ -444,8 +437,8 @@ impl Resolver<'_> {
         else {
             return;
         };
-        for of_way in candidates.chunks_mut(sizes) {
-            let first = of_way.first().map(|(_, first)| first);
+        for of_way in ways.chunks_mut(sizes) {
+            let first = of_way.first().map(|way| &way.candidate);
             let Some(base) = first.and_then(|first| Some((first.nodes, first.forecast.clone()?)))
             else {
                 continue;
@@ -453,7 +446,7 @@ impl Resolver<'_> {
             let work = |nodes: u32, forecast: &Forecast| {
                 forecast.time().map_or(f64::NAN, |time| time.median) * f64::from(nodes)
             };
-            for (at, (_, candidate)) in of_way.iter_mut().enumerate() {
+            for (at, Way { candidate, .. }) in of_way.iter_mut().enumerate() {
                 let Some(forecast) = &candidate.forecast else {
                     continue;
                 };
@@ -477,13 +470,13 @@ impl Resolver<'_> {
 }
 
 /// Sorts by what the model expects; where it sees no difference, the rules' order stays.
-fn sort_by_forecast(candidates: &mut [(usize, Candidate)]) {
-    let has_total = |(_, candidate): &(usize, Candidate)| {
-        let forecast = candidate.forecast.as_ref();
+fn sort_by_forecast(ways: &mut [Way]) {
+    let has_total = |way: &Way| {
+        let forecast = way.candidate.forecast.as_ref();
         forecast.is_some_and(|forecast| forecast.total_seconds.is_some())
     };
-    let by_total = candidates.iter().all(has_total);
-    candidates.sort_by_key(|(_, candidate)| {
+    let by_total = ways.iter().all(has_total);
+    ways.sort_by_key(|Way { candidate, .. }| {
         let expected = expected(candidate.forecast.as_ref(), by_total);
         (candidate.rejected.is_some(), expected)
     });
@@ -514,52 +507,29 @@ fn expected(forecast: Option<&Forecast>, by_total: bool) -> i64 {
     }
 }
 
-/// The images as the candidates stand.
-fn reordered(
-    entries: &[Entry],
-    found: &Fitting,
-    ways: &[Way],
-    candidates: &[(usize, Candidate)],
-) -> Choice {
+/// The images in the order of the candidates.
+fn reordered(entries: &[Entry], found: &Fitting, ways: &[Way]) -> Choice {
     let mut places: HashMap<&str, f64> = HashMap::new();
+    let forecast = ways.iter().filter(|way| way.candidate.forecast.is_some());
     let mut place = 0.0;
-    for (at, _) in candidates
-        .iter()
-        .filter(|(_, candidate)| candidate.forecast.is_some())
-    {
-        if let Some(entry) = ways[*at].entry {
-            places.entry(&entries[entry].name).or_insert(place);
-            place -= 1.0;
-        }
+    for image in forecast.filter_map(|way| way.candidate.image.as_deref()) {
+        places.entry(image).or_insert(place);
+        place -= 1.0;
     }
     choose(entries, &found.wanted, &|entry| {
         places.get(entry.name.as_str()).copied()
     })
 }
 
-fn candidate(way: &Way, nodes: u32, entries: &[Entry]) -> Candidate {
-    Candidate {
-        image: way.entry.map(|entry| entries[entry].name.clone()),
-        version: way.version.clone(),
-        compiler: way.compiler.clone(),
-        provenance: way.provenance,
-        nodes,
-        chosen: false,
-        efficiency_ratio: None,
-        forecast: None,
-        rejected: None,
-    }
-}
-
-fn situation_of(base: &Situation, way: &Way, nodes: u32) -> Situation {
+fn situation_of(base: &Situation, Way { image, candidate }: &Way) -> Situation {
     let mut situation = base.clone();
-    situation.image.clone_from(&way.image);
-    if way.version.is_some() {
-        situation.framework.version.clone_from(&way.version);
+    situation.image.clone_from(image);
+    if candidate.version.is_some() {
+        situation.framework.version.clone_from(&candidate.version);
     }
-    situation.framework.compiler.clone_from(&way.compiler);
-    situation.framework.provenance = way.provenance;
-    situation.nodes = nodes;
+    situation.framework.compiler.clone_from(&candidate.compiler);
+    situation.framework.provenance = candidate.provenance;
+    situation.nodes = candidate.nodes;
     situation
 }
 

@@ -8,7 +8,7 @@ const COMPILER: &str = "DLRUN_COMPILER";
 /// What TensorFlow compiles by itself; XLA there is the only compiler that a variable switches on from outside of the program.
 const TF_XLA_FLAGS: &str = "TF_XLA_FLAGS";
 
-/// Adds what tells the program its compiler, where it is known. A variable that is set already stays.
+/// Adds the variables that name the compiler to the program, where it is known. A variable that is set already stays.
 ///
 /// `--tf_xla_auto_jit=2` clusters all that XLA can compile on GPUs, `--tf_xla_cpu_global_jit` lets it do so on CPUs too
 /// (TensorFlow's guide to XLA, "Auto-clustering").

@@ -127,7 +127,7 @@ pub enum Named {
     Directory(PathBuf, u64),
     /// A variable of the submitting shell that a script of the job names, and its value; its key begins with `$`.
     Variable(String),
-    /// Nothing that could be told of.
+    /// Nothing that exists.
     Absent,
 }
 
@@ -159,7 +159,7 @@ pub struct SiteFacts {
     pub passed_over: Vec<Rejected>,
     /// What the scheduler says of the site, where it was asked.
     pub site: Option<SiteModel>,
-    /// Whether the job is held against it; else it only tells the queue of jobs that name none.
+    /// Whether the job is compared with it; else it only gives the queue of jobs that name none.
     pub hold_against_site: bool,
     /// The performance model, where there is one and the job has a use for it.
     pub model: Option<ModelFacts>,

@@ -1,4 +1,4 @@
-//! Forecasts in words. Each figure of plans, records and predictions is said by one function.
+//! Forecasts in words. Each figure of plans, records and predictions is written by one function.
 
 use crate::foundation::units::{Bytes, display_seconds};
 use crate::record::{Basis, Forecast, Interval};
@@ -119,7 +119,7 @@ pub(super) fn time_with_range(forecast: &Forecast) -> String {
     )
 }
 
-/// All that a forecast tells, in one line.
+/// All of a forecast, in one line.
 pub(super) fn all_of(forecast: &Forecast) -> String {
     let mut words = vec![time_with_range(forecast)];
     if let Some(total) = forecast

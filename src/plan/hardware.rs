@@ -125,8 +125,8 @@ impl Resolver<'_> {
                 None,
             );
         }
-        let told = told(&likely, of_queue, met > likely.len());
-        (likely, Some(told))
+        let text = hardware_text(&likely, of_queue, met > likely.len());
+        (likely, Some(text))
     }
 
     /// Leaves out what the job cannot get by what it asks for. What nothing is known to speak against stays; only a type of GPU
@@ -244,7 +244,7 @@ fn share(runs: u64, all: u64) -> f64 {
 }
 
 /// What is held of the hardware, in words.
-fn told(likely: &[Likely], of_queue: bool, has_others: bool) -> String {
+fn hardware_text(likely: &[Likely], of_queue: bool, has_others: bool) -> String {
     let name = |likely: &Likely| {
         let Hardware {
             gpu_model,

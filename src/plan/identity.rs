@@ -171,12 +171,12 @@ impl Taken<'_> {
         let word = match (name, value) {
             (Some(name), None) => format!("-{name}"),
             (name, Some(value)) => {
-                let Some(stands) = self.stands_for(name, value, place) else {
+                let Some(word) = self.word_for(name, value, place) else {
                     return;
                 };
                 match name {
-                    Some(name) => format!("{name}={stands}"),
-                    None => stands,
+                    Some(name) => format!("{name}={word}"),
+                    None => word,
                 }
             }
             (None, None) => return,
@@ -184,8 +184,8 @@ impl Taken<'_> {
         self.identity.words.push(cut(&word));
     }
 
-    /// What stands in the words for a value; `None`: the argument is left out.
-    fn stands_for(&mut self, name: Option<&str>, value: &str, place: usize) -> Option<String> {
+    /// The word for a value; `None`: the argument is left out.
+    fn word_for(&mut self, name: Option<&str>, value: &str, place: usize) -> Option<String> {
         match name.map_or(About::Work, |name| about(name, Some(value))) {
             About::Repeat | About::Output => return None,
             About::Secret => return Some("***".to_owned()),
@@ -360,7 +360,7 @@ fn key(made: &Identity, spec: &JobSpec) -> String {
         .iter()
         .take(8)
         .fold(0_u64, |number, byte| number << 8 | u64::from(*byte));
-    // Digits alone: the model takes what stands before the first digit for the name of a family.
+    // Digits alone: the model takes what is before the first digit for the name of a family.
     format!("{stem}-{:016}", number % 10_000_000_000_000_000)
 }
 

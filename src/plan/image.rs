@@ -115,7 +115,7 @@ impl Resolver<'_> {
         })
     }
 
-    /// The images of the catalogue, held against the job and in the order of the rules; `None`: the job takes none of them.
+    /// The images of the catalogue, compared with the job, in the order of the rules; `None`: the job takes none of them.
     pub(super) fn fitting(&self) -> Option<Result<Fitting, String>> {
         let image = &self.spec.image;
         if image.none || image.path.is_some() || image.uri.is_some() {
@@ -287,7 +287,7 @@ impl Resolver<'_> {
         Ok(self.container(source, Some(entry)))
     }
 
-    /// The place of the image that is built, where the caller has found one; else the caller is told what to build.
+    /// The place of the image that is built, where the caller has found one; else the caller gets what to build.
     fn image_to_build(&mut self, no_image: NoImage) -> Result<Container, String> {
         let Some((name, path)) = &self.facts.images.built else {
             let why = no_image.why.clone();
@@ -407,9 +407,9 @@ impl Resolver<'_> {
             .queues
             .iter()
             .find(|table| !is_local && Some(&table.name) == self.queue.as_ref());
-        let of_queue = |said: Option<&String>| Some((said?.clone(), table?.origin.to_string()));
-        let of_site = |said: &Option<(String, crate::config::Origin)>| {
-            said.as_ref()
+        let of_queue = |word: Option<&String>| Some((word?.clone(), table?.origin.to_string()));
+        let of_site = |word: &Option<(String, crate::config::Origin)>| {
+            word.as_ref()
                 .filter(|_| !is_local)
                 .map(|(word, origin)| (word.clone(), origin.to_string()))
         };
@@ -603,11 +603,11 @@ impl Resolver<'_> {
 
 /// The compute capability of a kind of GPU, as the configuration says it or by its name, with who says so.
 fn capability(gpu: &GpuTable) -> Option<(String, String)> {
-    let said = gpu
+    let known = gpu
         .compute_capability
         .clone()
-        .map(|said| (said, gpu.origin.to_string()));
-    said.or_else(|| {
+        .map(|known| (known, gpu.origin.to_string()));
+    known.or_else(|| {
         Some((
             capability_of(&gpu.kind)?.to_owned(),
             format!("a {}", gpu.kind),
@@ -617,7 +617,7 @@ fn capability(gpu: &GpuTable) -> Option<(String, String)> {
 
 /// The oldest driver among kinds of GPUs, with who says so; `None` where one of them does not say.
 fn oldest_driver(kinds: &[&GpuTable]) -> Option<(String, String)> {
-    let said: Option<Vec<(&str, String)>> = kinds
+    let known: Option<Vec<(&str, String)>> = kinds
         .iter()
         .map(|gpu| Some((gpu.driver.as_deref()?, gpu.origin.to_string())))
         .collect();
@@ -625,7 +625,7 @@ fn oldest_driver(kinds: &[&GpuTable]) -> Option<(String, String)> {
         VersionRange::parse(&format!("<{right}"))
             .is_ok_and(|range| VersionRange::parse(left).is_ok_and(|left| range.holds(&left)))
     };
-    let oldest = said?.into_iter().reduce(|left, right| {
+    let oldest = known?.into_iter().reduce(|left, right| {
         if is_older(right.0, left.0) {
             right
         } else {
@@ -644,10 +644,10 @@ fn digest_of(entry: &Entry) -> Option<String> {
 
 fn candidates(entries: &[Entry], choice: &Choice, prospect: &Prospect) -> Vec<ImageCandidate> {
     // Of each image the best way.
-    let mut told: BTreeMap<&str, &Forecast> = BTreeMap::new();
+    let mut forecasts: BTreeMap<&str, &Forecast> = BTreeMap::new();
     for way in &prospect.candidates {
         if let (Some(image), Some(forecast)) = (&way.image, &way.forecast) {
-            told.entry(image).or_insert(forecast);
+            forecasts.entry(image).or_insert(forecast);
         }
     }
     let winner = choice
@@ -655,12 +655,12 @@ fn candidates(entries: &[Entry], choice: &Choice, prospect: &Prospect) -> Vec<Im
         .map(|at| entries[at].name.as_str())
         .unwrap_or_default();
     let behind = |name: &str, decided: &str| {
-        let by_model = told
+        let by_model = forecasts
             .get(name)
             .and_then(|forecast| prospect.behind(forecast));
         by_model.unwrap_or_else(|| format!("`{winner}` goes before it: {decided}"))
     };
-    let told = |candidate: &Candidate| {
+    let shown = |candidate: &Candidate| {
         let entry = &entries[candidate.index];
         ImageCandidate {
             name: entry.name.clone(),
@@ -673,7 +673,7 @@ fn candidates(entries: &[Entry], choice: &Choice, prospect: &Prospect) -> Vec<Im
             beaten: candidate.beaten.map(|decided| behind(&entry.name, decided)),
         }
     };
-    choice.candidates.iter().map(told).collect()
+    choice.candidates.iter().map(shown).collect()
 }
 
 /// Why none fits, in short: the images' own reasons stand beside it.

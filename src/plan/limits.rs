@@ -42,7 +42,7 @@ impl Place {
         names.collect()
     }
 
-    /// The queues that may take the job, as far as the site tells of them.
+    /// The queues that may take the job, as far as the site reports them.
     fn queues(&self) -> Vec<&Queue> {
         let names = self.queue_names();
         let all = self.site.iter().flat_map(|site| &site.queues);
@@ -74,7 +74,7 @@ impl Resolver<'_> {
     /// Fills in the limits that the job file leaves open.
     pub(super) fn limits(&mut self, ladder: &Ladder<'_>) {
         let asked = &self.spec.resources;
-        if asked.memory != Some(Asked::Auto) && asked.walltime != Some(Asked::Auto) {
+        if !asked.has_open_limits() {
             return;
         }
         let place = self.place();

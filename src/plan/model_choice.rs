@@ -77,7 +77,7 @@ impl Resolver<'_> {
     }
 
     /// The decisions on the compiler, where it is left to choose, and on what is to be expected.
-    pub(super) fn told(&mut self, prospect: &Prospect) {
+    pub(super) fn decide_forecast(&mut self, prospect: &Prospect) {
         let Some(chosen) = prospect.chosen() else {
             return;
         };

@@ -29,8 +29,8 @@ impl Resolver<'_> {
         } else if self.is_local() {
             (hardware_here(facts, &wish), Vec::new(), None)
         } else {
-            let (kinds, told) = self.likely(facts, &wish);
-            (Hardware::default(), kinds, told)
+            let (kinds, assumed) = self.likely(facts, &wish);
+            (Hardware::default(), kinds, assumed)
         };
         let situation = Situation {
             workload: identity.completed(&self.spec.workload),

@@ -28,7 +28,7 @@ pub fn describe(plan: &Plan, columns: usize) -> String {
     let reason = format!("  {:width$}    ", "");
     let sentence = |shown: &mut String, text: &str| wrapped(shown, &reason, 2, text, columns);
     for decision in &plan.decisions {
-        // The reason stands beside a short value and below a long one.
+        // The reason is beside a short value and below a long one.
         if decision.value.len() + decision.why.len() < 80.min(columns - width - 8) {
             let _ = writeln!(
                 shown,

@@ -147,7 +147,7 @@ impl Resolver<'_> {
     }
 
     /// Design rule: a scheduler whose commands are found takes the job; none found and none configured means this
-    /// machine, said loudly. A scheduler that is down is never replaced by this machine: that is the caller's error.
+    /// machine, with a warning. A scheduler that is down is never replaced by this machine: that is the caller's error.
     fn scheduler(&mut self) {
         let (kind, why) = asked_scheduler(self.spec, self.settings).unwrap_or_else(|| {
             if let Some(found) = self.facts.schedulers.first() {

@@ -97,7 +97,7 @@ impl<'a> Resolver<'a> {
         });
     }
 
-    /// Replaces a decision that had to wait for others, where it stands.
+    /// Replaces a decision that had to wait for others, in its place.
     pub(super) fn redecide(
         &mut self,
         what: &str,

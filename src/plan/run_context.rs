@@ -24,7 +24,7 @@ impl Resolver<'_> {
         let memory = wanted(resources, None, None).memory_per_node();
         identity.asked.memory_bytes = memory.map(|bytes| bytes.0);
         identity.asked.walltime_seconds = resources.walltime.map(|walltime| walltime.0);
-        self.told(prospect);
+        self.decide_forecast(prospect);
         self.plan.identity = Some(identity);
     }
 

@@ -28,7 +28,7 @@ pub(super) fn masked(words: &[&str]) -> Vec<String> {
     shown
 }
 
-/// What the command line said, as it was written but for values that look like secrets.
+/// The overrides of the command line, as it was written but for values that look like secrets.
 pub(super) fn shown_overrides(overrides: &Overrides) -> Vec<String> {
     let set = overrides.set.iter().map(|text| {
         // A variable is known by its bare name.

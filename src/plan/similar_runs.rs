@@ -1,6 +1,6 @@
 //! The user's own runs beside a job, rung by rung: how much alike they are, and what those that are alike took.
 //!
-//! Limits rest on the first rung alone. What stands on the others is told, so that people may choose a limit by it.
+//! Limits rest on the first rung alone. Runs on the others are shown, so that people may choose a limit by them.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -31,7 +31,7 @@ pub(super) enum Rung {
 }
 
 impl Rung {
-    /// What people are told.
+    /// The text for people.
     fn words(self) -> &'static str {
         match self {
             Self::Same => "same script, same arguments",
@@ -237,7 +237,7 @@ fn range(mut numbers: impl Iterator<Item = f64>) -> Option<(f64, f64)> {
     }))
 }
 
-/// On which rung a run stands, and what it lacks for the first.
+/// The rung of a run, and what it lacks for the first.
 fn compared(
     past: &Identity,
     job: &Identity,

@@ -222,26 +222,6 @@ impl Resolver<'_> {
             let hint = format!("write it under [resources]; {} requires it", rule.origin);
             self.problems.push(Problem::of_file(message).hinted(hint));
         }
-        self.name_house_rules(house);
-    }
-
-    fn name_house_rules(&mut self, house: &House) {
-        let named = |word: &str, rules: &[HouseRule]| {
-            let keys: Vec<&str> = rules.iter().map(|rule| rule.key).collect();
-            (!keys.is_empty()).then(|| format!("{word} {}", keys.join(", ")))
-        };
-        let parts = [
-            named("forbid", &house.forbid),
-            named("require", &house.require),
-        ];
-        let parts: Vec<String> = parts.into_iter().flatten().collect();
-        if parts.is_empty() {
-            return;
-        }
-        let rules = house.forbid.iter().chain(&house.require);
-        let mut origins: Vec<String> = rules.map(|rule| rule.origin.to_string()).collect();
-        origins.dedup();
-        self.decide("house rules", parts.join("; "), origins.join(", "));
     }
 }
 

@@ -64,7 +64,7 @@ impl Resolver<'_> {
         });
     }
 
-    /// A preference is no need, so the job may run; but it is told.
+    /// A preference is no need, so the job may run, with a warning.
     fn no_storage_configured(&mut self) {
         let Some(class) = self.spec.storage else {
             return;

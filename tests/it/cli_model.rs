@@ -521,7 +521,7 @@ fn other_users_publish_where_their_group_may_write_and_are_told() {
         .run()
         .code(77);
     let _ = done
-        .warns("name another file after `--output`")
+        .warns("name another file with `--output`")
         .never_says("model.path");
     env.set("DLRUN_MODEL__PATH", closed.join("model"));
     let _ = publish(&env).code(77).warns("the setting `model.path`");

@@ -330,7 +330,7 @@ fn only_a_regular_file_is_replaced_and_never_by_half_a_report() {
         let _ = report(refused).code(73).warns("cannot write");
     }
     let _ = report("nowhere/x.html")
-        .code(73)
+        .code(66)
         .warns("make the directory first");
     let _ = report("").code(64);
     assert_eq!(names(&env.jobs()), ["dir.html", "link.html", "old.html"]);

@@ -11,7 +11,7 @@ use crate::record::rundir::file_time;
 const CHECK: &str = "clock";
 /// Nobody notices less.
 const NOTED: Duration = Duration::from_secs(5);
-/// From here on a run may be taken for another one: jobs are told apart by their time of submission.
+/// From here on a run may be taken for another one: jobs are distinguished by their time of submission.
 const TOO_MUCH: Duration = Duration::from_secs(120);
 const ADVICE: &str =
     "have all machines take their time from one source (`timedatectl`, `chronyc tracking`)";

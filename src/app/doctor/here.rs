@@ -1,4 +1,4 @@
-//! This program here and on the nodes, Python, and where this process stands.
+//! This program here and on the nodes, Python, and the cgroups of this machine.
 
 use std::path::Path;
 
@@ -16,7 +16,7 @@ pub(super) fn version() -> Finding {
     Finding::ok("dlrun", format!("{}{place}", env!("CARGO_PKG_VERSION")))
 }
 
-/// dlrun on the compute nodes, as far as it can be told from here.
+/// dlrun on the compute nodes, as far as it is known here.
 pub(super) fn node_dlrun(named: Option<&Path>) -> Finding {
     const CHECK: &str = "node.dlrun";
     const ADVICE: &str = "install dlrun on the nodes and name it with the setting `node.dlrun`; without it jobs run and are not measured";
@@ -53,7 +53,7 @@ pub(super) fn node_dlrun(named: Option<&Path>) -> Finding {
     }
 }
 
-/// Where packages put programs, on all nodes alike.
+/// Where packages put programs, the same on all nodes.
 fn is_installed(exe: &Path) -> bool {
     ["/usr", "/opt"]
         .iter()
@@ -74,26 +74,6 @@ pub(super) fn python(asked: Option<&Path>) -> Finding {
             };
             Finding::failure(level, CHECK, &Error::from(error))
         }
-    }
-}
-
-/// The job in whose cgroup this process runs: inside a job this is what is measured.
-pub(super) fn cgroup() -> Finding {
-    const CHECK: &str = "cgroup";
-    match cgroup::locate(std::process::id()) {
-        Ok(None) => Finding::ok(CHECK, "this process is in the cgroup of no job"),
-        Ok(Some(job)) => {
-            let id = job
-                .job_id
-                .map(|id| format!(" of job {id}"))
-                .unwrap_or_default();
-            Finding::ok(CHECK, format!("that{id}, {}", job.path))
-        }
-        Err(error) => Finding::warning(
-            CHECK,
-            chain(&error).join(": "),
-            "runs are measured process by process, which misses those that end quickly",
-        ),
     }
 }
 

@@ -4,7 +4,6 @@
 mod clocks;
 mod container;
 mod daemon;
-mod figures;
 mod gpus;
 mod here;
 mod queues;
@@ -130,8 +129,7 @@ pub(crate) fn examine(session: &Session) -> Examination {
     findings.push(here::python(settings.python_interpreter()));
     findings.extend(daemon::look(settings.daemon_socket(), now_ms()));
     findings.push(gpus::look(settings.nvml_library()));
-    findings.push(figures::look(session));
-    findings.extend([here::cgroups(), here::cgroup()]);
+    findings.push(here::cgroups());
     let levels = findings.iter().map(|finding| finding.level);
     Examination {
         worst: levels.max().unwrap_or(Level::Ok),

@@ -1,4 +1,4 @@
-//! Queues and nodes, as the scheduler tells them.
+//! Queues and nodes, as the scheduler reports them.
 
 use super::Finding;
 use crate::app::error::Error;

@@ -70,8 +70,8 @@ fn slurm(sbatch: &Path, taker: SchedulerKind) -> Finding {
         );
         return Finding::ok("sbatch", text);
     }
-    let said = Tool::new(sbatch).arg("--version").timeout(PATIENCE).run();
-    match said.and_then(|output| output.require_success("sbatch")) {
+    let version = Tool::new(sbatch).arg("--version").timeout(PATIENCE).run();
+    match version.and_then(|output| output.require_success("sbatch")) {
         Ok(output) => Finding::ok(
             CHECK,
             format!("{}, {}", output.stdout.trim(), sbatch.display()),

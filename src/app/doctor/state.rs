@@ -123,7 +123,7 @@ fn of_space(free: u64, has_places: bool) -> Finding {
     }
 }
 
-/// What can be made anew is no problem; the next command does so.
+/// What can be rebuilt is no problem; the next command does so.
 fn index(state: &StateDir) -> Finding {
     let path: PathBuf = match state.index_path() {
         Ok(path) => path,

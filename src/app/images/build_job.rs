@@ -184,7 +184,7 @@ fn job_file(
     Ok(text)
 }
 
-/// What this command was told that the job must share, where it does not stand in a file that the node reads too: words
+/// Settings of this command that the job must share, where they are not in a file that the node reads too: words
 /// before the job's command, since `run.env` does not take names of dlrun's.
 fn environment(session: &Session) -> Result<Vec<String>, Error> {
     let settings = &session.settings;

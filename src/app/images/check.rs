@@ -109,12 +109,12 @@ impl Bench {
             return Err(interrupted());
         }
         let mut findings = findings?;
-        if let (Some(found), Some(said)) = (&digest, subject.digest)
-            && found != said
+        if let (Some(found), Some(claimed)) = (&digest, subject.digest)
+            && found != claimed
         {
             findings.problems.insert(
                 0,
-                format!("its digest is said to be {said}, and is {found}"),
+                format!("its digest is said to be {claimed}, and is {found}"),
             );
         }
         let check = Check {
@@ -162,11 +162,11 @@ fn file_fault(path: &Path, claims: &Claims) -> Result<Option<String>, Error> {
         }
         other => other?,
     };
-    if let (Some(said), Some(found)) = (&claims.arch, &file.arch)
-        && said != found
+    if let (Some(claimed), Some(found)) = (&claims.arch, &file.arch)
+        && claimed != found
     {
         return Ok(Some(format!(
-            "it is said to be for {said}, and is made for {found}"
+            "it is said to be for {claimed}, and is made for {found}"
         )));
     }
     match file.arch_fault() {

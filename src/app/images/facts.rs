@@ -44,7 +44,7 @@ pub(crate) fn facts(
         return Ok(ImageFacts::default());
     }
     if let Some(path) = path {
-        // The file is named, so a fault of the catalogue must not stop the job; what is said of the file is of use.
+        // The file is named, so a fault of the catalogue must not stop the job; its description is of use.
         let catalogue = Session::quiet_catalogue().unwrap_or_default();
         let entries = catalogue
             .entries
@@ -162,7 +162,7 @@ pub(crate) fn missing_sources(image: &Image, job_dir: &Path, settings: &Settings
     problems
 }
 
-/// What is wrong with the image file that the job names, as far as a look at it tells.
+/// What is wrong with the image file that the job names, as far as a look at it shows.
 pub(crate) fn file_fault(
     image: &Image,
     path: Option<&Path>,
@@ -234,22 +234,22 @@ fn fault_of(path: &Path, plan: Option<&Plan>, settings: &Settings) -> Option<Str
         .queues
         .iter()
         .find(|table| Some(&table.name[..]) == queue);
-    let said: Vec<&str> = match of_plan.and_then(|table| table.arch.as_deref()) {
+    let archs: Vec<&str> = match of_plan.and_then(|table| table.arch.as_deref()) {
         _ if plan.is_some_and(|plan| plan.scheduler.is_local()) => Vec::new(),
         Some(arch) => vec![arch],
         None if queue.is_some() && tables.arch.is_some() => of_site.collect(),
         None => of_queues().chain(of_site).collect(),
     };
-    if said.is_empty() {
+    if archs.is_empty() {
         return Some(format!("{}: {}", path.display(), file.arch_fault()?));
     }
     let arch = file.arch.as_deref()?;
-    let runs = said.iter().any(|machine| runs_on(arch, machine));
+    let runs = archs.iter().any(|machine| runs_on(arch, machine));
     (!runs).then(|| {
         format!(
             "{}: it is made for {arch}, and the nodes are {}",
             path.display(),
-            said.join(", ")
+            archs.join(", ")
         )
     })
 }

@@ -184,7 +184,7 @@ impl Session {
     }
 }
 
-/// The image, where it is there and described already. Where it is not as it should be, or another stands in its place, that is
+/// The image, where it is there and described already. Where it is not as it should be, or another is in its place, that is
 /// the error, before anybody waits for it.
 pub(crate) fn standing(session: &Session, order: &Order) -> Result<Option<Made>, Error> {
     let shelf = shelf_of(session, &order.entry)?;
@@ -317,7 +317,7 @@ impl Work<'_> {
         self.describe(making.part())
     }
 
-    /// What the file is, as the catalogue shall say it: it is read, run once, and held against what it shall be.
+    /// What the file is, as the catalogue shall say it: it is read, run once, and compared with what it shall be.
     fn describe(&mut self, file: &Path) -> Result<(Entry, Option<Check>), Error> {
         runtime::inspect(file)?;
         let mut entry = self.order.entry.clone();
@@ -393,7 +393,7 @@ fn found(session: &Session, order: &Order, shelf: PathBuf) -> Result<Made, Error
     .if_right()
 }
 
-/// The file that will describe the image. That another file describes one of that name is told before hours go into it.
+/// The file that will describe the image. That another file describes one of that name is reported before hours go into it.
 fn shelf_of(session: &Session, entry: &Entry) -> Result<PathBuf, Error> {
     let shelf = shelf_dir(entry.owner)?.join(format!("{}.toml", entry.name));
     let catalogue = session.catalogue()?;
@@ -413,7 +413,7 @@ fn shelf_of(session: &Session, entry: &Entry) -> Result<PathBuf, Error> {
     Ok(shelf)
 }
 
-/// Where all that is said in making it is kept.
+/// The log of its making.
 pub(crate) fn log_of(order: &Order) -> Result<PathBuf, Error> {
     Ok(build::log_of(&file_of(&order.entry)?))
 }

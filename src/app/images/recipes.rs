@@ -114,7 +114,7 @@ pub(crate) fn checked_name(name: &str) -> Result<&str, Error> {
     }
 }
 
-/// What has to be built where no image fits. Nothing is written: a plan tells it too.
+/// What has to be built where no image fits. Nothing is written: a plan shows it too.
 pub(crate) fn order_of_plan(
     session: &Session,
     plan: &Plan,

@@ -9,7 +9,7 @@ use std::path::Path;
 use crate::app::error::{Error, Kind};
 use crate::app::session::Session;
 use crate::app::track::Tracker;
-use crate::job::{Asked, JobSpec};
+use crate::job::JobSpec;
 use crate::plan::{History, Named, SiteFacts, hex, identity_of, texts_of};
 use crate::record::store::Store;
 
@@ -18,7 +18,7 @@ const MOST: usize = 64;
 const MOST_READ: usize = 32;
 /// More entries of a directory are not counted.
 const MOST_ENTRIES: usize = 10_000;
-/// Longer files are told apart by their length.
+/// Longer files are distinguished by their length.
 const LONGEST: u64 = 1 << 20;
 
 /// What the arguments of the job name.
@@ -109,7 +109,7 @@ fn variables(files: &[Vec<u8>]) -> Vec<(String, Named)> {
         .collect()
 }
 
-/// Whether a text holds a name as a word of its own.
+/// Whether a text holds a name as a whole word.
 fn names(text: &[u8], name: &[u8]) -> bool {
     let is_word =
         |byte: Option<&u8>| byte.is_some_and(|byte| byte.is_ascii_alphanumeric() || *byte == b'_');
@@ -133,8 +133,7 @@ fn content(path: &Path, about: &Metadata) -> Option<Vec<u8>> {
 /// The user's own runs that may be like the job. Where limits are left open what ended since is taken in first, as `dlrun list`
 /// does; a forecast is compared with what the index knows already.
 pub(crate) fn history(session: &Session, spec: &JobSpec, facts: &SiteFacts) -> History {
-    let asked = &spec.resources;
-    let is_open = asked.walltime == Some(Asked::Auto) || asked.memory == Some(Asked::Auto);
+    let is_open = spec.resources.has_open_limits();
     let mut history = History {
         host: session.host.clone(),
         ..History::default()

@@ -22,10 +22,10 @@ use crate::app::session::{Session, user_name};
 use crate::app::site::{self, Known};
 use crate::config::{Rule, Settings, Subject};
 use crate::foundation::command::find;
-use crate::foundation::diagnostic::{Problem, nearest};
+use crate::foundation::diagnostic::Problem;
 use crate::image::python::{self, EnvFacts};
 use crate::image::runtime::find_runtime;
-use crate::job::{Asked, Command, JobSpec, NodeCount, Overrides, OwnPython};
+use crate::job::{Command, JobSpec, Overrides, OwnPython};
 use crate::learn::model::Hardware;
 use crate::observe::monitor::{cpus_effective, host_facts};
 use crate::plan::{self, ImageFacts, ModelFacts, Plan, PythonFacts, ScriptFacts, SiteFacts};
@@ -39,7 +39,7 @@ pub(crate) struct Job {
     pub(crate) plan: Plan,
     /// The Python environment that the job wants.
     pub(crate) python: Option<EnvFacts>,
-    /// The site that the job was held against.
+    /// The site that the job was compared with.
     pub(crate) site: Option<Known>,
     /// The image that has to be built before it runs.
     pub(crate) to_build: Option<Order>,
@@ -65,7 +65,7 @@ impl JobRequest {
     }
 }
 
-/// Whether the job is held against the site.
+/// Whether the job is compared with the site.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Against {
     /// Against what its scheduler says of it, now or some time ago.
@@ -162,30 +162,24 @@ impl Job {
             (tried, site) = resolved(session, &spec, facts, against);
             to_build = Some(order);
         }
-        match (tried, site) {
-            (Ok(mut plan), site) => {
-                plan.warnings.extend(source.warnings());
-                plan.warnings
-                    .extend(image_facts::not_there_yet(&plan).filter(|_| !request.no_check));
-                if !request.no_check && plan.image.is_none() && contains {
-                    let why = place.program_problem(&spec, false);
-                    plan.warnings
-                        .extend(why.map(|why| format!("{why}, and the job runs in no image")));
-                }
-                // Where the command runs in a container, none is made.
-                let python = python.filter(|_| plan.python_env.is_some());
-                Ok(Self {
-                    plan,
-                    python,
-                    site,
-                    to_build,
-                })
-            }
-            (Err(faults), site) => Err(with_site(
-                source.error(Kind::JobFile, faults),
-                site.as_ref(),
-            )),
+        let mut plan = tried
+            .map_err(|faults| with_site(source.error(Kind::JobFile, faults), site.as_ref()))?;
+        plan.warnings.extend(source.warnings());
+        if !request.no_check {
+            plan.warnings.extend(image_facts::not_there_yet(&plan));
+            let missing = (plan.image.is_none() && contains)
+                .then(|| place.program_problem(&spec, false))
+                .flatten();
+            plan.warnings
+                .extend(missing.map(|why| format!("{why}, and the job runs in no image")));
         }
+        Ok(Self {
+            // Where the command runs in a container, none is made.
+            python: python.filter(|_| plan.python_env.is_some()),
+            plan,
+            site,
+            to_build,
+        })
     }
 }
 
@@ -214,7 +208,7 @@ impl Job {
         self.site.as_ref()?.model.max_array_index
     }
 
-    /// The site that the job was held against, for programs.
+    /// The site that the job was compared with, for programs.
     pub(crate) fn site_json(&self) -> Option<serde_json::Value> {
         let model = &self.site.as_ref()?.model;
         Some(serde_json::json!({
@@ -225,7 +219,7 @@ impl Job {
     }
 }
 
-/// Resolves the job, with what is known of the site. Nobody is refused for what a scheduler said some time ago: it is
+/// Resolves the job, with what is known of the site. Nobody is refused for an old answer of a scheduler: it is
 /// asked again. With problems comes the site only where some of them are against it.
 fn resolved(
     session: &Session,
@@ -237,9 +231,9 @@ fn resolved(
     let kind = plan::scheduler_of(spec, settings, &facts);
     let held = against == Against::Site;
     let asks = held
+        || facts.model.is_some()
         || goes_by_queue(spec, settings)
-        || limits_are_open(spec)
-        || (facts.model.is_some() && model_goes_by_site(spec, settings));
+        || spec.resources.has_open_limits();
     let mut known = if asks {
         site::known(session, kind)
     } else {
@@ -295,40 +289,11 @@ fn model_facts(session: &Session, spec: &JobSpec, facts: &SiteFacts) -> Option<M
 /// for it in any case, so that `render` and `submit --no-check` make of the job what `submit` does.
 fn goes_by_queue(spec: &JobSpec, settings: &Settings) -> bool {
     let tables = settings.tables();
-    let is_named = names_queue(spec, settings);
-    let by_queue = |rule: &Rule| {
-        rule.when
-            .iter()
-            .any(|condition| condition.subject == Subject::Queue)
-    };
+    let is_named = spec.resources.queue.is_some() || settings.default_queue().is_some();
+    let by_queue = |rule: &Rule| rule.when.iter().any(|one| one.subject == Subject::Queue);
     !is_named
         && (tables.rules.iter().any(by_queue)
             || tables.storage.iter().any(|place| !place.queues.is_empty()))
-}
-
-fn names_queue(spec: &JobSpec, settings: &Settings) -> bool {
-    spec.resources.queue.is_some() || settings.default_queue().is_some()
-}
-
-/// Says whether a limit is `auto`: what the queue allows may become of it.
-fn limits_are_open(spec: &JobSpec) -> bool {
-    let asked = &spec.resources;
-    asked.walltime == Some(Asked::Auto) || asked.memory == Some(Asked::Auto)
-}
-
-/// The same of what the performance model says: it knows the hardware by the queue, and limits of the queue hold for what it
-/// chooses.
-fn model_goes_by_site(spec: &JobSpec, settings: &Settings) -> bool {
-    let asked = &spec.resources;
-    let left = is_range(spec);
-    // A type of GPU may come with a constraint, and a constraint tells the nodes.
-    let is_narrow = asked.constraint.is_some() || asked.gpus_on_node().is_some();
-    left || is_narrow || !names_queue(spec, settings)
-}
-
-fn is_range(spec: &JobSpec) -> bool {
-    let nodes = spec.resources.nodes.as_ref();
-    nodes.is_some_and(|nodes| matches!(nodes.value, NodeCount::Between { .. }))
 }
 
 /// Absolute paths of what a job file names.
@@ -376,7 +341,7 @@ impl Place {
         }
     }
 
-    /// What the job names and is not there. What only the nodes may have (programs of modules) is not looked for.
+    /// What the job names and does not exist. What only the nodes may have (programs of modules) is not looked for.
     fn missing(&self, spec: &JobSpec, may_contain: bool) -> Vec<Problem> {
         let mut problems = Vec::new();
         if let Some(workdir) = spec.run.workdir.as_ref().filter(|_| !self.workdir.is_dir()) {
@@ -464,7 +429,7 @@ impl Place {
         site
     }
 
-    /// `may_contain`: the command may run in a container, which has programs of its own; only what lies in the working
+    /// `may_contain`: the command may run in a container, which has its own programs; only what lies in the working
     /// directory is looked for then.
     fn program_problem(&self, spec: &JobSpec, may_contain: bool) -> Option<String> {
         let argv = match &spec.run.command.value {
@@ -499,12 +464,8 @@ impl Place {
             || self.requirements.is_some()
             || spec.own_python.is_some()
             || !spec.run.modules.is_empty();
-        (!from_environment && find(program, &[]).is_none()).then(|| {
-            format!(
-                "the program {program:?} is not in PATH{}",
-                did_you_mean(nearest_program(program))
-            )
-        })
+        (!from_environment && find(program, &[]).is_none())
+            .then(|| format!("the program {program:?} is not in PATH"))
     }
 
     /// `python train.py`: the training program is what people forget to copy.
@@ -584,33 +545,6 @@ impl Place {
     }
 }
 
-/// Programs that jobs begin with. Others are not looked for: `PATH` may be long, and its directories far away.
-const PROGRAMS: [&str; 12] = [
-    "python3",
-    "python",
-    "torchrun",
-    "accelerate",
-    "deepspeed",
-    "mpirun",
-    "mpiexec",
-    "srun",
-    "bash",
-    "julia",
-    "Rscript",
-    "conda",
-];
-
-/// The program of this machine that a mistyped one most likely means.
-fn nearest_program(program: &str) -> Option<PathBuf> {
-    nearest(
-        program,
-        PROGRAMS
-            .into_iter()
-            .filter(|known| find(known, &[]).is_some()),
-    )
-    .map(PathBuf::from)
-}
-
 /// What follows the name of what is missing.
 fn did_you_mean(meant: Option<PathBuf>) -> String {
     meant
@@ -668,7 +602,7 @@ fn env_file_problem(path: &Path) -> Option<String> {
     }
 }
 
-/// A path with `..` is told as `dlrun image add` tells it, so that the catalogue knows it. Others stay as they are written,
+/// A path with `..` is written as `dlrun image add` writes it, so that the catalogue knows it. Others stay as they are written,
 /// since the nodes may see a directory by that name only.
 fn without_parents(path: PathBuf) -> PathBuf {
     if !path

@@ -9,11 +9,11 @@ use crate::scheduler::{Scheduler, SchedulerError, refusal};
 
 /// The error for people. The site is asked only now: a job that is taken needs no hint.
 pub(crate) fn explained(scheduler: &dyn Scheduler, plan: &Plan, error: SchedulerError) -> Error {
-    let said = words(&error);
+    let reason = words(&error);
     let error = Error::from(error);
-    let Some(said) = said else { return error };
+    let Some(reason) = reason else { return error };
     let site = scheduler.site().ok();
-    match refusal::hint(plan.scheduler, &said, &plan.resources, site.as_ref()) {
+    match refusal::hint(plan.scheduler, &reason, &plan.resources, site.as_ref()) {
         Some(hint) => error.hinted(hint),
         None => error,
     }

@@ -187,7 +187,7 @@ pub(crate) fn nearest_file(missing: &Path, ending: &str) -> Option<PathBuf> {
     Some(missing.with_file_name(found))
 }
 
-/// What a file is that is no job file, with the next step; `None` where that cannot be told.
+/// What a file is that is no job file, with the next step; `None` where that is not known.
 fn not_a_job_file(file: &Path) -> Option<(&'static str, String)> {
     let is = file.extension()?.to_str()?;
     let name = file.file_name()?.to_string_lossy();
@@ -211,30 +211,39 @@ fn is_script(text: &str) -> bool {
         || (text.lines().any(is_directive) && !text.lines().any(|line| line.trim() == "[run]"))
 }
 
+/// What kind of failure a file is that cannot be read.
+pub(crate) fn cannot_read(shown: impl std::fmt::Display, error: &std::io::Error) -> Error {
+    let kind = match error.kind() {
+        std::io::ErrorKind::PermissionDenied => Kind::NotPermitted,
+        _ => Kind::Missing,
+    };
+    Error::new(kind, format!("cannot read `{shown}`: {error}"))
+}
+
+/// Opens a file that is no directory; of one `hint` is the next step.
+pub(crate) fn open_file(path: &Path, hint: &str) -> Result<File, Error> {
+    let shown = path.display();
+    let file = open(path).map_err(|error| cannot_read(&shown, &error))?;
+    match file.metadata() {
+        Ok(found) if found.is_dir() => {
+            Err(failure!(Missing, "`{shown}` is a directory").hinted(hint))
+        }
+        Ok(_) => Ok(file),
+        Err(error) => Err(cannot_read(&shown, &error)),
+    }
+}
+
 /// The text of a job file, or of a description that becomes one.
 pub(crate) fn read(path: &Path) -> Result<String, Error> {
     let shown = path.display();
-    let unreadable = |error: std::io::Error| {
-        let denied = error.kind() == std::io::ErrorKind::PermissionDenied;
-        let kind = if denied {
-            Kind::NotPermitted
-        } else {
-            Kind::Missing
-        };
-        Error::new(kind, format!("cannot read `{shown}`: {error}"))
-    };
-    let file = open(path).map_err(unreadable)?;
-    let metadata = file.metadata().map_err(unreadable)?;
-    if metadata.is_dir() {
-        return Err(
-            failure!(Missing, "`{shown}` is a directory").hinted(format!(
-                "name the job file in it, such as `{}`",
-                path.join("train.toml").display()
-            )),
-        );
-    }
+    let example = path.join("train.toml");
+    let hint = format!("name the job file in it, such as `{}`", example.display());
+    let file = open_file(path, &hint)?;
+    let is_pipe = file
+        .metadata()
+        .is_ok_and(|found| found.file_type().is_fifo());
     let text = read_text(file, &shown.to_string())?;
-    if text.is_empty() && metadata.file_type().is_fifo() {
+    if text.is_empty() && is_pipe {
         return Err(failure!(
             Missing,
             "`{shown}` is a pipe, and nobody writes to it"
@@ -256,11 +265,10 @@ pub(crate) fn open(path: &Path) -> std::io::Result<File> {
 
 /// Text of at most 1 MiB. `shown` names where it comes from.
 pub(crate) fn read_text(from: impl Read, shown: &str) -> Result<String, Error> {
-    let unreadable = |error: std::io::Error| failure!(Missing, "cannot read `{shown}`: {error}");
     let mut bytes = Vec::with_capacity(8 << 10);
     from.take(MAX_JOB_FILE_BYTES + 1)
         .read_to_end(&mut bytes)
-        .map_err(unreadable)?;
+        .map_err(|error| cannot_read(shown, &error))?;
     if bytes.len() as u64 > MAX_JOB_FILE_BYTES {
         return Err(failure!(
             JobFile,

@@ -52,11 +52,11 @@ pub(crate) fn submit_as(
 
 /// The choices that a user must not miss, before anything is queued.
 pub(crate) fn show_choices(session: &Session, plan: &Plan) {
-    let told = ["scheduler", "environment", "compiler", "forecast"];
+    let shown = ["scheduler", "environment", "compiler", "forecast"];
     for decision in plan
         .decisions
         .iter()
-        .filter(|decision| told.contains(&&*decision.what))
+        .filter(|decision| shown.contains(&&*decision.what))
     {
         session.note(&format!(
             "{}: {} ({})",

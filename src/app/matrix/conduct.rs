@@ -169,7 +169,7 @@ impl<'a> Conductor<'a> {
             .collect();
         let found = going_on.len();
         for (slot, run_id, begun_at_ms) in going_on {
-            match Watched::of_run(&self.tracker, run_id.clone()) {
+            match Watched::of_run(&self.tracker, &run_id) {
                 Ok(watched) => {
                     self.flights.push(Flight {
                         slot,
@@ -220,7 +220,7 @@ impl<'a> Conductor<'a> {
             if self.flights.is_empty() {
                 return Ok(if hopeless { End::Hopeless } else { End::Done });
             }
-            self.tell();
+            self.show_progress();
             if Instant::now() < ask_at {
                 std::thread::sleep(LOCAL_PAUSE);
                 continue;
@@ -339,12 +339,12 @@ impl<'a> Conductor<'a> {
             self.queue.push_back(slot);
         }
         self.display
-            .line(&self.told(slot, &run_id, &measured, turnaround));
+            .line(&self.end_line(slot, &run_id, &measured, turnaround));
         Ok(())
     }
 
     /// A line that stays: which run of how many, of which cell, what it measured.
-    fn told(&self, slot: Slot, run_id: &RunId, measured: &Measured, turnaround: f64) -> String {
+    fn end_line(&self, slot: Slot, run_id: &RunId, measured: &Measured, turnaround: f64) -> String {
         let label = self.matrix.label(slot.cell);
         let label = if label.is_empty() {
             "run".to_owned()
@@ -408,8 +408,8 @@ impl<'a> Conductor<'a> {
             })
     }
 
-    /// What goes on now, on a terminal.
-    fn tell(&mut self) {
+    /// The state of the matrix, on a terminal.
+    fn show_progress(&mut self) {
         if !self.display.is_lively() {
             return;
         }

@@ -41,7 +41,7 @@ pub(crate) struct BenchDir {
 /// What becomes of what was measured before.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Former {
-    /// It goes on where there is any.
+    /// It is continued if there is any.
     Continue,
     /// It must be there.
     Need,
@@ -63,7 +63,7 @@ pub(crate) struct Order<'a> {
 }
 
 impl BenchDir {
-    /// Begins a matrix or goes on with it; nobody else may be at it.
+    /// Begins a matrix or continues it; nobody else may be at it.
     pub(crate) fn begin(
         session: &Session,
         mut order: Order<'_>,

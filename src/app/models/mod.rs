@@ -53,7 +53,7 @@ impl fmt::Display for Origin {
     }
 }
 
-/// The model to plan by: the user's own, else the site's. One that cannot be used is told of in a warning, since a job is not to
+/// The model to plan by: the user's own, else the site's. One that cannot be used gives a warning, since a job is not to
 /// wait for it: then the next one is taken, or none.
 pub(crate) fn current(session: &Session) -> Option<(Model, Origin)> {
     if session.asked_model.is_some() {
@@ -75,7 +75,7 @@ pub(crate) fn current(session: &Session) -> Option<(Model, Origin)> {
         }
     }
     match of_site(session) {
-        Ok(found) => found.inspect(|(_, origin)| tell_of_others(session, origin)),
+        Ok(found) => found.inspect(|(_, origin)| warn_of_others(session, origin)),
         Err(error) => {
             session.warning(&format!(
                 "the site's performance model is passed over: {}",
@@ -91,7 +91,7 @@ pub(crate) fn meant(session: &Session) -> Result<(Model, Origin), Error> {
     let Some(named) = &session.asked_model else {
         return in_use(session);
     };
-    // Only what holds a `/` or is there is a file: a name that is mistyped is told of as a name.
+    // Only what holds a `/` or exists is a file: a mistyped name is reported as a name.
     if named.as_os_str().as_bytes().contains(&b'/') || named.is_file() {
         let model = read_file(named).map_err(|error| {
             if error.kind == Kind::Missing {
@@ -128,7 +128,7 @@ fn in_use(session: &Session) -> Result<(Model, Origin), Error> {
     if let Some(own) = own(session)? {
         return Ok(own);
     }
-    let found = of_site(session)?.inspect(|(_, origin)| tell_of_others(session, origin));
+    let found = of_site(session)?.inspect(|(_, origin)| warn_of_others(session, origin));
     found.ok_or_else(|| {
         let site = session.settings.site_model();
         let message = format!(
@@ -199,11 +199,11 @@ fn is_trusted(session: &Session) -> impl Fn(u32) -> bool {
 
 /// A warning, once a command, of a site's model that others than the site may have written. What it says only suggests, so it is
 /// used all the same.
-fn tell_of_others(session: &Session, origin: &Origin) {
+fn warn_of_others(session: &Session, origin: &Origin) {
     let Some(exposed) = &origin.exposed else {
         return;
     };
-    if session.told_of_model.replace(true) {
+    if session.warned_of_model.replace(true) {
         return;
     }
     let remedy = match exposed.to {

@@ -1,6 +1,8 @@
 //! A model that others read: put in its place whole, also by root in a directory of somebody else.
 
-use std::io::{self, Write};
+use std::fs::Permissions;
+use std::io::Write;
+use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::path::Path;
 
 use nix::unistd::geteuid;
@@ -8,7 +10,10 @@ use nix::unistd::geteuid;
 use super::exposed::{Exposed, Others, exposed};
 use crate::app::accounts::user_name;
 use crate::app::error::{Error, Kind, failure};
-use crate::record::export::OutputDir;
+use crate::app::replaced_file::{OTHER_OUTPUT, cannot_write, directory, replace_file};
+
+const READ_BY_ALL: u32 = 0o644;
+const OTHER_PLACE: &str = "name another place with the setting `model.path`";
 
 /// Puts a model in the place of `path`, for all to read whatever the umask. The directory must be there and not be open to
 /// everybody; only a regular file is replaced. Root writes only where nobody else could exchange the file afterwards, or lead it
@@ -19,19 +24,23 @@ pub(crate) fn publish(
     is_trusted: &dyn Fn(u32) -> bool,
 ) -> Result<Option<Exposed>, Error> {
     let found = check(path, is_trusted)?;
-    put(path, chunks, For::Others)?;
+    let open = directory(path).metadata();
+    if open.is_ok_and(|dir| dir.mode() & 0o002 != 0) {
+        return Err(open_to_all(path));
+    }
+    put(path, chunks, OTHER_PLACE)?;
     Ok(found)
 }
 
-/// Whether [`publish`] would write there, as far as that can be told before.
+/// Whether [`publish`] would write there, as far as that is known before.
 pub(crate) fn check(
     path: &Path,
     is_trusted: &dyn Fn(u32) -> bool,
 ) -> Result<Option<Exposed>, Error> {
     let is_root = geteuid().is_root();
     let whoever = |uid| !is_root && is_trusted(uid);
-    let found =
-        exposed(directory(path), &whoever).map_err(|error| failed(path, error, For::Others))?;
+    let found = exposed(directory(path), &whoever)
+        .map_err(|error| cannot_write(path, &error, OTHER_PLACE))?;
     match found {
         Some(found) if is_root => Err(not_by_root(path, &found)),
         found => Ok(found),
@@ -40,63 +49,19 @@ pub(crate) fn check(
 
 /// The same in any directory, for a file that nobody but the caller goes by.
 pub(crate) fn place(path: &Path, chunks: &[impl AsRef<[u8]>]) -> Result<(), Error> {
-    put(path, chunks, For::Caller)
+    put(path, chunks, OTHER_OUTPUT)
 }
 
-/// Who goes by a file.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum For {
-    Others,
-    Caller,
-}
-
-impl For {
-    /// How another place is named.
-    fn other_place(self) -> &'static str {
-        match self {
-            Self::Others => "name another place with the setting `model.path`",
-            Self::Caller => "name another file after `--output`",
-        }
-    }
-}
-
-fn directory(path: &Path) -> &Path {
-    path.parent()
-        .filter(|dir| !dir.as_os_str().is_empty())
-        .unwrap_or(Path::new("."))
-}
-
-fn put(path: &Path, chunks: &[impl AsRef<[u8]>], whose: For) -> Result<(), Error> {
-    let Some(name) = path.file_name() else {
-        return Err(failure!(Usage, "`{}` names no file", path.display())
-            .hinted("name a file, such as `site.model`"));
-    };
-    let failed = |error| failed(path, error, whose);
-    let dir = OutputDir::open(directory(path)).map_err(failed)?;
-    if whose == For::Others && dir.is_open_to_all().map_err(failed)? {
-        return Err(open_to_all(path));
-    }
-    if dir.has_no_file(name).map_err(failed)? {
-        return Err(failure!(
-            CannotWrite,
-            "cannot write `{}`: it is there and no regular file",
-            path.display()
-        )
-        .hinted("name another file, or remove it"));
-    }
-    let random = getrandom::u64().map_err(|error| failed(io::Error::other(error)))?;
-    let temporary = format!(".dlrun-model.{random:016x}.tmp");
-    let mut file = dir.create_for_all(&temporary).map_err(failed)?;
-    let written = chunks
-        .iter()
-        .try_for_each(|chunk| file.write_all(chunk.as_ref()))
-        .and_then(|()| file.sync_all());
-    written
-        .and_then(|()| dir.replace(&temporary, name))
-        .map_err(|error| {
-            dir.remove(&temporary);
-            failed(error)
-        })
+fn put(path: &Path, chunks: &[impl AsRef<[u8]>], elsewhere: &str) -> Result<(), Error> {
+    replace_file(path, READ_BY_ALL, elsewhere, |file| {
+        let rights = Permissions::from_mode(READ_BY_ALL);
+        let written = file.set_permissions(rights).and_then(|()| {
+            chunks
+                .iter()
+                .try_for_each(|chunk| file.write_all(chunk.as_ref()))
+        });
+        written.map_err(|error| cannot_write(path, &error, elsewhere))
+    })
 }
 
 fn not_by_root(path: &Path, found: &Exposed) -> Error {
@@ -116,7 +81,7 @@ fn not_by_root(path: &Path, found: &Exposed) -> Error {
         (Others::Owner(_), None) => "publish as that user, or ".to_owned(),
         (Others::Group(_) | Others::All, _) => format!("`chmod go-w '{place}'`, or "),
     };
-    Error::new(Kind::NotPermitted, message).hinted(hint + For::Others.other_place())
+    Error::new(Kind::NotPermitted, message).hinted(hint + OTHER_PLACE)
 }
 
 fn open_to_all(path: &Path) -> Error {
@@ -125,27 +90,7 @@ fn open_to_all(path: &Path) -> Error {
         NotPermitted,
         "everybody may write to `{dir}`, so anybody could exchange `{path}`"
     )
-    .hinted(format!(
-        "{}, or `chmod o-w '{dir}'`",
-        For::Others.other_place()
-    ))
-}
-
-fn failed(path: &Path, error: io::Error, whose: For) -> Error {
-    let message = format!("cannot write `{}`: {error}", path.display());
-    match error.kind() {
-        io::ErrorKind::NotFound | io::ErrorKind::NotADirectory if !directory(path).is_dir() => {
-            let make = format!("make the directory first: {}", directory(path).display());
-            Error::new(Kind::Missing, message).hinted(make)
-        }
-        io::ErrorKind::PermissionDenied => {
-            Error::new(Kind::NotPermitted, message).hinted(whose.other_place())
-        }
-        io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded => {
-            Error::new(Kind::CannotWrite, message).hinted("make room; what was there is as it was")
-        }
-        _ => Error::new(Kind::CannotWrite, message).hinted(whose.other_place()),
-    }
+    .hinted(format!("{OTHER_PLACE}, or `chmod o-w '{dir}'`"))
 }
 
 #[cfg(test)]

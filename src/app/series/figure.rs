@@ -1,4 +1,4 @@
-//! What is told of a run over time: each figure with its unit, how it is thinned, and the columns it is made of.
+//! What is shown of a run over time: each figure with its unit, how it is thinned, and the columns it is made of.
 
 use Kind::{Mean, Most};
 

@@ -82,7 +82,7 @@ impl Default for Cell {
 /// One figure on its way through the samples.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Track {
-    /// The reading before: when, and what it said.
+    /// The reading before: when, and its value.
     before: Option<(Moment, f64)>,
     /// Empty until something is known.
     cells: Vec<Cell>,
@@ -98,7 +98,7 @@ impl Track {
         };
         let before = self.before.replace((now, value)).filter(is_near);
         match (kind, before) {
-            // Where a counter fell it began anew, and how far it got before is not known.
+            // Where a counter fell it restarted, and how far it got before is not known.
             (Kind::Rate(of), Some((from, first))) if value >= first => {
                 let rate = (value - first) / of * 1000.0 / milliseconds(now.at_ms - from.at_ms);
                 self.spread(axis, kind, from, now, rate);

@@ -1,4 +1,4 @@
-//! Asks schedulers where runs stand, each with one question for any number of them.
+//! Asks schedulers for the states of runs, each with one question for any number of them.
 
 use std::collections::{BTreeMap, HashSet};
 use std::path::PathBuf;
@@ -8,17 +8,17 @@ use crate::foundation::diagnostic::chain;
 use crate::job::{JobState, RunId, SchedulerKind};
 use crate::record::rundir::RunDir;
 use crate::record::{QueueEntry, RunRecord};
-use crate::scheduler::JobRef;
+use crate::scheduler::{Entries, JobRef};
 
 /// What a scheduler said of a run.
 #[derive(Debug, Clone, Default)]
-pub(super) struct Heard {
+pub(super) struct Answer {
     pub(super) entries: Vec<QueueEntry>,
     /// True where it gave no answer: elements stay what they were.
     pub(super) silent: bool,
 }
 
-/// The reason of a state that is the last one heard of.
+/// The reason of a state that is the last one known.
 pub(super) const NO_ANSWER: &str = "its scheduler gives no answer";
 
 impl Tracker<'_> {
@@ -27,8 +27,8 @@ impl Tracker<'_> {
         &mut self,
         due: &[(RunDir, RunRecord)],
         history: bool,
-    ) -> BTreeMap<RunId, Heard> {
-        let mut heard: BTreeMap<RunId, Heard> = BTreeMap::new();
+    ) -> BTreeMap<RunId, Answer> {
+        let mut answers: BTreeMap<RunId, Answer> = BTreeMap::new();
         for kind in SchedulerKind::ALL {
             let jobs: Vec<(JobRef, bool)> = due
                 .iter()
@@ -40,54 +40,34 @@ impl Tracker<'_> {
             }
             let mut refs: Vec<JobRef> = jobs.iter().map(|(job, _)| job.clone()).collect();
             refs.extend(self.namesakes(kind, &refs));
-            // Commands that are none of this scheduler's give no answer either.
-            let scheduler = self
-                .session
-                .scheduler(kind)
-                .map_err(|error| error.message());
-            let answer = scheduler.and_then(|scheduler| {
-                scheduler
-                    .queue(&refs)
-                    .map_err(|error| chain(&error).join(": "))
-            });
-            match answer {
-                Ok(found) => {
-                    let told = |entries| Heard {
-                        entries,
-                        silent: false,
-                    };
-                    heard.extend(
-                        found
-                            .into_iter()
-                            .map(|(run_id, entries)| (run_id, told(entries))),
-                    );
-                }
+            match self.queue(kind, &refs) {
+                Ok(found) => answers.extend(found.into_iter().map(|(run_id, entries)| {
+                    let silent = false;
+                    (run_id, Answer { entries, silent })
+                })),
                 Err(why) => {
-                    self.warn(
-                        kind.as_str(),
-                        &format!("states are those last heard of: {why}"),
-                    );
+                    let text = format!("states are those last heard of: {why}");
+                    self.warn(kind.as_str(), &text);
                     for (job, is_array) in &jobs {
-                        let entries = if *is_array {
-                            Vec::new()
-                        } else {
-                            vec![self.last_heard(job)]
-                        };
-                        heard.insert(
-                            job.run_id.clone(),
-                            Heard {
-                                entries,
-                                silent: true,
-                            },
-                        );
+                        let last = (!is_array).then(|| self.last_entry(job));
+                        let entries = last.into_iter().collect();
+                        let silent = true;
+                        answers.insert(job.run_id.clone(), Answer { entries, silent });
                     }
                 }
             }
             if history {
-                self.ask_history(kind, refs, &mut heard);
+                self.ask_history(kind, refs, &mut answers);
             }
         }
-        heard
+        answers
+    }
+
+    /// Commands that are none of this scheduler's give no answer either.
+    fn queue(&self, kind: SchedulerKind, jobs: &[JobRef]) -> Result<Entries, String> {
+        let scheduler = self.session.scheduler(kind);
+        let entries = scheduler.map_err(|error| error.message())?.queue(jobs);
+        entries.map_err(|error| chain(&error).join(": "))
     }
 
     /// Further runs with the same job ids: what their jobs do must not be taken for what these do.
@@ -120,20 +100,20 @@ impl Tracker<'_> {
         &mut self,
         kind: SchedulerKind,
         jobs: Vec<JobRef>,
-        heard: &mut BTreeMap<RunId, Heard>,
+        answers: &mut BTreeMap<RunId, Answer>,
     ) {
         let Ok(scheduler) = self.session.scheduler(kind) else {
             return;
         };
-        let whole = |heard: &Heard| heard.entries.iter().any(|entry| entry.elements.is_none());
+        let whole = |answer: &Answer| answer.entries.iter().any(|entry| entry.elements.is_none());
         let forgotten: Vec<JobRef> = jobs
             .into_iter()
-            .filter(|job| !heard.get(&job.run_id).is_some_and(whole))
+            .filter(|job| !answers.get(&job.run_id).is_some_and(whole))
             .collect();
         match scheduler.history(&forgotten) {
             Ok(found) => {
                 for (run_id, past) in found {
-                    let known = heard.entry(run_id).or_default();
+                    let known = answers.entry(run_id).or_default();
                     // What the queue says now counts before what was.
                     let live = |past: &QueueEntry| {
                         known
@@ -152,7 +132,7 @@ impl Tracker<'_> {
     }
 
     /// A run as it stood when its scheduler last answered; at first it waits.
-    fn last_heard(&self, job: &JobRef) -> QueueEntry {
+    fn last_entry(&self, job: &JobRef) -> QueueEntry {
         let status = self
             .store
             .run(&job.run_id)

@@ -1,4 +1,4 @@
-//! What else tells how a job ended: the nodes' records and the end of its output.
+//! What else shows how a job ended: the nodes' records and the end of its output.
 
 use std::fs::File;
 use std::io::{self, Read, Seek, SeekFrom};
@@ -105,19 +105,19 @@ impl Witness<'_> {
     }
 }
 
-/// The end that the batch script of `who` told in its output, and why it is there:
+/// The end that the batch script of `who` reported in its output, and why it is there:
 /// `dlrun: the job ended with exit code 3; that cannot be recorded: WHY [RUN 0.0 AT_MS UPTIME_MS 3 NODE]`.
 fn unmarked_end(text: &str, who: &str) -> Option<(Sentinel, String)> {
     text.lines().rev().find_map(|line| {
-        let said = line.strip_prefix("dlrun: the job ended with exit code ")?;
-        let (said, mark) = said.strip_suffix(']')?.rsplit_once(" [")?;
+        let report = line.strip_prefix("dlrun: the job ended with exit code ")?;
+        let (report, mark) = report.strip_suffix(']')?.rsplit_once(" [")?;
         let mut words = mark
             .strip_prefix(who)?
             .strip_prefix(' ')?
             .split_whitespace();
         let (at_ms, uptime_ms) = (words.next()?.parse().ok()?, words.next()?.parse().ok());
         let (exit_code, node) = (words.next()?.parse().ok()?, words.next()?.to_owned());
-        let why = said.split_once("recorded: ")?.1.to_owned();
+        let why = report.split_once("recorded: ")?.1.to_owned();
         let exit_code = Some(exit_code);
         let mark = Sentinel {
             format: 1,
@@ -161,7 +161,7 @@ fn end_of(path: &Path) -> io::Result<Vec<u8>> {
     Ok(bytes)
 }
 
-/// The output file of a run or of an element of its array: `%a` stands for the index, which begins anew in each job of an
+/// The output file of a run or of an element of its array: `%a` stands for the index, which restarts in each job of an
 /// array that was split.
 pub(crate) fn output_path(record: &RunRecord, element: Option<u32>) -> Option<PathBuf> {
     let output = record.output.as_ref()?;

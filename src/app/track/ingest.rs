@@ -1,7 +1,7 @@
 //! Carries records from files into the index.
 
-use super::ask::Heard;
-use super::look::{Look, look};
+use super::ask::Answer;
+use super::look::{keep_verdicts, look};
 use super::{Seen, Tracker};
 use crate::app::error::Error;
 use crate::app::incoming::{Stop, take_lines};
@@ -26,7 +26,7 @@ impl Tracker<'_> {
         self.take_in_imports()
     }
 
-    /// Makes the index anew from the files; returns the number of runs.
+    /// Rebuilds the index from the files; returns the number of runs.
     pub(crate) fn reindex(&mut self) -> Result<usize, Error> {
         self.store.write(|writer| writer.clear())?;
         // Before the runs, which would all change else.
@@ -119,14 +119,11 @@ impl Tracker<'_> {
                     writer.forget_imported(run_id)?;
                     writer.upsert_run(&record)?;
                     ingest(writer, &run, true)?;
-                    let Ok(Look {
-                        status, changed, ..
-                    }) = look(&run, &record, &Heard::default(), Vec::new(), false)
-                    else {
-                        continue;
-                    };
-                    writer.set_elements(run_id, &changed)?;
-                    writer.set_status(run_id, &status)?;
+                    let looked = look(&run, record, &Answer::default(), Vec::new(), false);
+                    if let Ok((tracked, changed)) = looked {
+                        writer.set_elements(run_id, &changed)?;
+                        writer.set_status(run_id, &tracked.status)?;
+                    }
                 }
                 Ok::<(), StoreError>(())
             })?;
@@ -140,27 +137,28 @@ impl Tracker<'_> {
         if seen.is_empty() {
             return;
         }
+        for Seen {
+            run,
+            tracked,
+            entries,
+            ..
+        } in seen
+        {
+            keep_verdicts(run, tracked, entries);
+        }
         let news: Vec<bool> = seen.iter().map(|seen| self.is_news(seen)).collect();
         let written = self.store.write(|writer| {
-            for (
-                Seen {
-                    run,
-                    record,
-                    look,
-                    grown,
-                },
-                is_news,
-            ) in seen.iter().zip(news)
-            {
-                writer.upsert_run(record)?;
-                let over = *grown || look.status.state.is_final();
+            for (seen, is_news) in seen.iter().zip(news) {
+                let (run, status) = (&seen.run, &seen.tracked.status);
+                writer.upsert_run(&seen.tracked.record)?;
+                let over = seen.grown || status.state.is_final();
                 // A run that is over and was taken in is not read again.
                 if is_news && (wanted || over) {
-                    // The series of a run that goes on grows yet.
+                    // The series of a run that is still running grows.
                     ingest(writer, run, over)?;
                 }
-                writer.set_elements(run.run_id(), &look.changed)?;
-                writer.set_status(run.run_id(), &look.status)?;
+                writer.set_elements(run.run_id(), &seen.changed)?;
+                writer.set_status(run.run_id(), status)?;
             }
             Ok::<(), StoreError>(())
         });
@@ -176,7 +174,7 @@ impl Tracker<'_> {
         if seen.grown {
             return true;
         }
-        let status = &seen.look.status;
+        let status = &seen.tracked.status;
         let known = self.store.run(seen.run.run_id()).ok().flatten();
         known.is_none_or(|known| known.status != *status || !status.state.is_final())
     }

@@ -1,8 +1,9 @@
-//! Where a run stands, out of its files and what its scheduler said, from as few files as decide that.
+//! The state of a run, from its files and the answer of its scheduler; as few files are read as decide it.
 
 use std::collections::BTreeMap;
 
-use super::ask::{Heard, NO_ANSWER};
+use super::Tracked;
+use super::ask::{Answer, NO_ANSWER};
 use super::evidence::{Witness, is_decided};
 use crate::foundation::private::FileError;
 use crate::job::{ArraySpec, JobState};
@@ -12,29 +13,19 @@ use crate::record::{
     resolve,
 };
 
-/// Where a run stands.
-#[derive(Debug)]
-pub(super) struct Look {
-    pub(super) status: Status,
-    pub(super) reading: Reading,
-    pub(super) elements: Vec<Element>,
-    /// Elements that are to be noted in the index.
-    pub(super) changed: Vec<Element>,
-}
-
-/// Looks at a run; all that its newest attempt left is read where it is `wanted`. Of an array only the elements that
-/// ended since the index noted those `known`.
+/// The state of a run. All that its newest attempt left is read if `wanted`. Of an array only the elements are read that ended since
+/// the index noted those `known`; with them the elements that the index does not have yet.
 pub(super) fn look(
     run: &RunDir,
-    record: &RunRecord,
-    heard: &Heard,
+    record: RunRecord,
+    answer: &Answer,
     known: Vec<Element>,
     wanted: bool,
-) -> Result<Look, FileError> {
-    if let Some(array) = &record.array {
-        return look_at_elements(run, record, array, heard, known);
+) -> Result<(Tracked, Vec<Element>), FileError> {
+    if let Some(array) = record.array.clone() {
+        return look_at_elements(run, record, &array, answer, known);
     }
-    let entry = heard.entries.first();
+    let entry = answer.entries.first();
     let enough = !wanted && entry.is_some_and(is_decided);
     let mut reading = if enough {
         run.newest_marks(0)?
@@ -46,21 +37,21 @@ pub(super) fn look(
     }
     let witness = Witness {
         run,
-        record,
+        record: &record,
         element: None,
     };
     witness.add_end(&mut reading, entry);
     witness.add_notice(&mut reading, entry);
-    let status = resolve(&reading.outcome, entry);
-    Ok(Look {
-        status,
+    let tracked = Tracked {
+        status: resolve(&reading.outcome, entry),
         reading,
         elements: Vec::new(),
-        changed: Vec::new(),
-    })
+        record,
+    };
+    Ok((tracked, Vec::new()))
 }
 
-/// Says whether an end that the shell tells like a signal's may be a code of the command's own: its node knows.
+/// Whether an end that the shell reports like a signal's may be a code of the command's own: its node knows.
 fn may_be_a_code(reading: &Reading) -> bool {
     matches!(
         reading.outcome.end.as_ref().and_then(Sentinel::exit),
@@ -70,15 +61,15 @@ fn may_be_a_code(reading: &Reading) -> bool {
 
 fn look_at_elements(
     run: &RunDir,
-    record: &RunRecord,
+    record: RunRecord,
     array: &ArraySpec,
-    heard: &Heard,
+    answer: &Answer,
     known: Vec<Element>,
-) -> Result<Look, FileError> {
-    let covered = cover(array, &heard.entries);
+) -> Result<(Tracked, Vec<Element>), FileError> {
+    let covered = cover(array, &answer.entries);
     let newest = run.newest_attempts()?;
-    let said = run.verdicts();
-    let verdicts = cover(array, said.of_elements());
+    let kept = run.verdicts();
+    let verdicts = cover(array, kept.of_elements());
     let mut known: BTreeMap<u32, Element> = known
         .into_iter()
         .map(|known| (known.element, known))
@@ -91,12 +82,12 @@ fn look_at_elements(
         let before = known.remove(&index);
         if let Some(same) = before
             .as_ref()
-            .filter(|before| heard.silent || holds(before, attempt, entry))
+            .filter(|before| answer.silent || holds(before, attempt, entry))
         {
             elements.push(same.clone());
             continue;
         }
-        let status = if heard.silent {
+        let status = if answer.silent {
             Status {
                 reason: Some(NO_ANSWER.to_owned()),
                 ..Status::of(JobState::Pending)
@@ -111,12 +102,12 @@ fn look_at_elements(
             });
             let witness = Witness {
                 run,
-                record,
+                record: &record,
                 element: Some(index),
             };
             let mut reading =
                 attempt.map_or_else(Reading::default, |attempt| witness.read(attempt, entry));
-            said.add_to_element(index, verdicts.get(&index).copied(), &mut reading.outcome);
+            kept.add_to_element(index, verdicts.get(&index).copied(), &mut reading.outcome);
             witness.add_end(&mut reading, entry);
             witness.add_notice(&mut reading, entry);
             resolve(&reading.outcome, entry)
@@ -135,15 +126,16 @@ fn look_at_elements(
         elements.push(element);
     }
     let mut status = merge_elements(&elements);
-    if heard.silent && !status.state.is_final() {
+    if answer.silent && !status.state.is_final() {
         status.reason = Some(NO_ANSWER.to_owned());
     }
-    Ok(Look {
+    let tracked = Tracked {
+        record,
         status,
         reading: Reading::default(),
         elements,
-        changed,
-    })
+    };
+    Ok((tracked, changed))
 }
 
 /// Says whether an element that was over is so still: nothing started since, and its scheduler does not know better.
@@ -181,15 +173,16 @@ fn is_notable(element: &Element) -> bool {
 
 /// Keeps a scheduler's last words before it forgets them, but not that jobs completed where their marks say so; of an array there may
 /// be ten thousand.
-pub(super) fn keep_verdicts(run: &RunDir, record: &RunRecord, look: &Look, entries: &[QueueEntry]) {
-    let has_mark = record.array.is_some() || look.reading.outcome.end.is_some();
+pub(super) fn keep_verdicts(run: &RunDir, tracked: &Tracked, entries: &[QueueEntry]) {
+    let array = tracked.record.array.as_ref();
+    let has_mark = array.is_some() || tracked.reading.outcome.end.is_some();
     let is_known = |entry: &QueueEntry| has_mark && entry.state == JobState::Completed;
     let is_end = |entry: &&QueueEntry| {
         entry.state.is_final() && entry.ended_at_ms.is_some() && !is_known(entry)
     };
     let ends: Vec<QueueEntry> = entries.iter().filter(is_end).cloned().collect();
     if !ends.is_empty() {
-        let _ = run.write_verdicts(record.array.as_ref(), &ends);
+        let _ = run.write_verdicts(array, &ends);
     }
 }
 
@@ -273,8 +266,8 @@ mod tests {
         }
     }
 
-    fn heard(entries: &[QueueEntry]) -> Heard {
-        Heard {
+    fn answer(entries: &[QueueEntry]) -> Answer {
+        Answer {
             entries: entries.to_vec(),
             silent: false,
         }
@@ -283,9 +276,8 @@ mod tests {
     /// What a glance says is what all files say.
     fn glanced(run: &RunDir, entries: &[QueueEntry]) -> Status {
         let of = |wanted| {
-            look(run, &record(None), &heard(entries), Vec::new(), wanted)
-                .expect("listed")
-                .status
+            let looked = look(run, record(None), &answer(entries), Vec::new(), wanted);
+            looked.expect("listed").0.status
         };
         assert_eq!(of(false), of(true));
         of(false)
@@ -317,15 +309,24 @@ mod tests {
         assert_eq!(glanced(&started, &[]).state, JobState::Unknown);
     }
 
-    fn elements(run: &RunDir, entries: &[QueueEntry], known: Vec<Element>) -> Look {
-        look(run, &record(Some("0-3")), &heard(entries), known, false).expect("listed")
+    struct Looked {
+        tracked: Tracked,
+        changed: Vec<Element>,
     }
 
-    fn states(look: &Look) -> Vec<JobState> {
-        look.elements
-            .iter()
-            .map(|element| element.status.state)
-            .collect()
+    fn elements(run: &RunDir, entries: &[QueueEntry], known: Vec<Element>) -> Looked {
+        of_elements(run, "0-3", &answer(entries), known)
+    }
+
+    fn of_elements(run: &RunDir, array: &str, answer: &Answer, known: Vec<Element>) -> Looked {
+        let looked = look(run, record(Some(array)), answer, known, false);
+        let (tracked, changed) = looked.expect("listed");
+        Looked { tracked, changed }
+    }
+
+    fn states(looked: &Looked) -> Vec<JobState> {
+        let elements = looked.tracked.elements.iter();
+        elements.map(|element| element.status.state).collect()
     }
 
     #[test]
@@ -341,13 +342,13 @@ mod tests {
             Vec::new(),
         );
         assert_eq!(
-            (states(&seen), seen.status.state),
+            (states(&seen), seen.tracked.status.state),
             (vec![Completed, Failed, Running, Pending], Running)
         );
         assert_eq!(seen.changed.len(), 3, "the waiting one is not noted");
         let empty = elements(&run, &[], Vec::new());
         assert_eq!(
-            (states(&empty), empty.status.state),
+            (states(&empty), empty.tracked.status.state),
             (vec![Completed, Failed, Unknown, Unknown], Unknown)
         );
     }
@@ -363,8 +364,8 @@ mod tests {
         fs::write(run.path().join("0.0/end.json"), "no longer read").expect("written");
         let again = elements(&run, &[], first.changed.clone());
         assert_eq!((states(&again), again.changed.len()), (states(&first), 0));
-        assert_eq!(again.status.state, Cancelled);
-        // Started anew, with and without the scheduler's word.
+        assert_eq!(again.tracked.status.state, Cancelled);
+        // Requeued, with and without the scheduler's entry.
         let requeued = elements(&run, &[entry(Pending, Some("0"))], first.changed.clone());
         assert_eq!((states(&requeued)[0], requeued.changed.len()), (Pending, 1));
         mark(&run, "0.1", "end.json", "0");
@@ -373,21 +374,20 @@ mod tests {
             (states(&anew)[0], anew.changed[0].attempt),
             (Completed, Some(1))
         );
-        let silent = Heard {
+        let silent = Answer {
             entries: Vec::new(),
             silent: true,
         };
-        let silent =
-            look(&run, &record(Some("0-4")), &silent, first.changed, false).expect("listed");
+        let silent = of_elements(&run, "0-4", &silent, first.changed);
         assert_eq!(
             (
                 states(&silent)[4],
                 silent.changed.len(),
-                silent.status.state
+                silent.tracked.status.state
             ),
             (Pending, 0, Pending)
         );
-        assert_ne!(silent.status.state, Running);
+        assert_ne!(silent.tracked.status.state, Running);
     }
 
     #[test]
@@ -399,15 +399,8 @@ mod tests {
             entry(JobState::Timeout, Some("0")),
             entry(JobState::Cancelled, Some("1-3")),
         ];
-        let look = look(
-            &run,
-            &record(Some("0-3")),
-            &Heard::default(),
-            Vec::new(),
-            false,
-        )
-        .expect("listed");
-        keep_verdicts(&run, &record(Some("0-3")), &look, &ends);
+        let looked = elements(&run, &[], Vec::new());
+        keep_verdicts(&run, &looked.tracked, &ends);
         let cancelled = JobState::Cancelled;
         let seen = elements(&run, &[], Vec::new());
         assert_eq!(

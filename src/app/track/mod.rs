@@ -18,10 +18,8 @@ use crate::job::{JobState, RunId};
 use crate::plan::Plan;
 use crate::record::rundir::{Reading, RunDir, StateDir, deliver_late};
 use crate::record::store::{Store, StoreFault};
-use crate::record::{Element, MeasureKey, RunRecord, Status};
+use crate::record::{Element, MeasureKey, QueueEntry, RunRecord, RunRow, Status};
 use crate::scheduler::{adapter_for, output_file};
-use ask::Heard;
-use look::Look;
 
 pub(crate) use ask::job_ref;
 pub(crate) use evidence::output_path;
@@ -51,6 +49,22 @@ impl Tracked {
         adapter_for(self.record.scheduler).kills_nodes_at_once()
     }
 
+    /// One element of its array in its place; what its attempts left is kept.
+    pub(crate) fn element(mut self, index: u32) -> Result<Self, Error> {
+        let mut elements = std::mem::take(&mut self.elements).into_iter();
+        let Some(seen) = elements.find(|seen| seen.element == index) else {
+            let error = failure!(Missing, "run {} has no element {index}", self.record.run_id);
+            return Err(match &self.record.array {
+                Some(array) => error.hinted(format!("its elements are {array}")),
+                None => error.hinted("it is no array"),
+            });
+        };
+        let output = output_path(&self.record, Some(index));
+        self.record.output = output.map(|path| path.to_string_lossy().into_owned());
+        self.status = seen.status;
+        Ok(self)
+    }
+
     /// Says whether its scheduler gave no answer, so that its state is an old one.
     pub(crate) fn has_no_answer(&self) -> bool {
         self.status.reason.as_deref() == Some(ask::NO_ANSWER)
@@ -60,15 +74,18 @@ impl Tracked {
 /// A run with its files, as just seen.
 struct Seen {
     run: RunDir,
-    record: RunRecord,
-    look: Look,
+    tracked: Tracked,
+    /// Elements that are to be noted in the index.
+    changed: Vec<Element>,
+    /// The entries of its scheduler.
+    entries: Vec<QueueEntry>,
     /// Its files hold more than the index, although it is over.
     grown: bool,
 }
 
 /// For so long after a run's end its records are looked at again, in milliseconds.
 const GROWS_MS: u64 = 86_400_000;
-/// A run of which nothing was heard for so long is not asked about any more unless it is named, in milliseconds.
+/// A run whose state has been unknown for so long is no longer asked about unless it is named, in milliseconds.
 pub(crate) const FORGET_AFTER_MS: u64 = 14 * 86_400_000;
 
 /// State directory and index together.
@@ -80,7 +97,7 @@ pub(crate) struct Tracker<'a> {
 }
 
 impl<'a> Tracker<'a> {
-    /// Opens the index; one that is damaged or cannot be written is made anew, in memory if need be: it holds nothing
+    /// Opens the index; one that is damaged or cannot be written is rebuilt, in memory if need be: it holds nothing
     /// that the files do not.
     pub(crate) fn open(session: &'a Session) -> Result<Self, Error> {
         let state = session.existing_state()?;
@@ -93,7 +110,7 @@ impl<'a> Tracker<'a> {
         })
     }
 
-    /// Brings every run that may still change up to date in the index, as far as its state goes: what a run that goes on
+    /// Brings every run that may still change up to date in the index, as far as its state goes: what a run that is still running
     /// has measured is taken in when it is over, or when it is asked for by name.
     pub(crate) fn refresh_unfinished(&mut self, history: bool) -> Result<(), Error> {
         deliver_late(&self.state);
@@ -131,26 +148,15 @@ impl<'a> Tracker<'a> {
                 Err(error) => self.pass_over(&row.record.run_id, &error),
             }
         }
-        let heard = self.ask(&due, history);
-        let mut changed = Vec::new();
-        for ((run, record), before) in due.into_iter().zip(&before) {
-            let heard = heard.get(run.run_id()).unwrap_or(&NOTHING);
-            let look = self.look(&run, &record, heard, false)?;
-            let grown = grown.contains(run.run_id());
-            if grown
-                || look.status != before.status
-                || record != before.record
-                || !look.changed.is_empty()
-            {
-                look::keep_verdicts(&run, &record, &look, &heard.entries);
-                changed.push(Seen {
-                    run,
-                    record,
-                    look,
-                    grown,
-                });
-            }
-        }
+        let seen = self.see(due, history, false, &grown)?;
+        let is_changed = |(seen, before): &(Seen, RunRow)| {
+            seen.grown
+                || seen.tracked.status != before.status
+                || seen.tracked.record != before.record
+                || !seen.changed.is_empty()
+        };
+        let changed = seen.into_iter().zip(before).filter(is_changed);
+        let changed: Vec<Seen> = changed.map(|(seen, _)| seen).collect();
         self.take_in_seen(&changed, false);
         Ok(())
     }
@@ -198,24 +204,41 @@ impl<'a> Tracker<'a> {
             let (record, run) = opened.inspect_err(|error| self.pass_over(run_id, error))?;
             due.push((run, record));
         }
-        // The schedulers before the marks: a job that ends in between has left its mark by then, with its exit code.
-        let heard = self.ask(&due, history);
         let grown = self.grown(Some(run_ids));
-        let mut seen = Vec::new();
+        let seen = self.see(due, history, true, &grown)?;
+        self.take_in_seen(&seen, true);
+        Ok(seen.into_iter().map(|seen| seen.tracked).collect())
+    }
+
+    /// Asks the schedulers about runs, then reads their files.
+    fn see(
+        &mut self,
+        due: Vec<(RunDir, RunRecord)>,
+        history: bool,
+        wanted: bool,
+        grown: &BTreeSet<RunId>,
+    ) -> Result<Vec<Seen>, Error> {
+        // The schedulers before the marks: a job that ends in between has left its mark by then, with its exit code.
+        let mut answers = self.ask(&due, history);
+        let mut all = Vec::new();
         for (run, record) in due {
-            let heard = heard.get(run.run_id()).unwrap_or(&NOTHING);
-            let look = self.look(&run, &record, heard, true)?;
-            look::keep_verdicts(&run, &record, &look, &heard.entries);
-            let grown = grown.contains(run.run_id());
-            seen.push(Seen {
+            let answer = answers.remove(run.run_id()).unwrap_or_default();
+            // An index that cannot be read costs the reading of all elements.
+            let known = record
+                .array
+                .as_ref()
+                .and_then(|_| self.store.elements(run.run_id()).ok());
+            let (tracked, changed) =
+                look::look(&run, record, &answer, known.unwrap_or_default(), wanted)?;
+            all.push(Seen {
+                grown: grown.contains(run.run_id()),
                 run,
-                record,
-                look,
-                grown,
+                tracked,
+                changed,
+                entries: answer.entries,
             });
         }
-        self.take_in_seen(&seen, true);
-        Ok(seen.into_iter().map(Tracked::from).collect())
+        Ok(all)
     }
 
     /// Where the files of a run are.
@@ -243,21 +266,6 @@ impl<'a> Tracker<'a> {
         .hinted("`dlrun show` tells what is known of it"))
     }
 
-    fn look(
-        &self,
-        run: &RunDir,
-        record: &RunRecord,
-        heard: &Heard,
-        wanted: bool,
-    ) -> Result<Look, FileError> {
-        // An index that cannot be read costs the reading of all elements.
-        let known = record
-            .array
-            .as_ref()
-            .and_then(|_| self.store.elements(run.run_id()).ok());
-        look::look(run, record, heard, known.unwrap_or_default(), wanted)
-    }
-
     /// Tells of a run whose files cannot be used; one whose files are gone is forgotten.
     fn pass_over(&mut self, run_id: &RunId, error: &FileError) {
         let why = chain(error).join(": ");
@@ -271,34 +279,6 @@ impl<'a> Tracker<'a> {
     fn warn(&mut self, topic: &'static str, text: &str) {
         if self.warned.insert(topic) {
             self.session.warning(text);
-        }
-    }
-}
-
-/// Nothing was heard.
-static NOTHING: Heard = Heard {
-    entries: Vec::new(),
-    silent: false,
-};
-
-impl From<Seen> for Tracked {
-    fn from(seen: Seen) -> Self {
-        let Seen {
-            record,
-            look:
-                Look {
-                    status,
-                    reading,
-                    elements,
-                    ..
-                },
-            ..
-        } = seen;
-        Self {
-            record,
-            status,
-            reading,
-            elements,
         }
     }
 }

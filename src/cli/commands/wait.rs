@@ -34,7 +34,7 @@ pub(crate) fn run(session: &Session, args: &Wait) -> Result<u8, Error> {
     let mut watched = Vec::new();
     for run_id in run_ids {
         tracker.expect_directory(&run_id)?;
-        watched.push(Watched::of_run(&tracker, run_id)?);
+        watched.push(Watched::of_run(&tracker, &run_id)?);
     }
     let limit = args.timeout.map(Duration::from_secs);
     let tracked = until_over(session, &mut tracker, watched, limit)?;

@@ -1,6 +1,5 @@
 //! A directory that others take files from: a file shows up there under its name when it is whole. Not only exports go this way.
 
-use std::ffi::OsStr;
 use std::fs::File;
 use std::io;
 use std::os::fd::OwnedFd;
@@ -9,13 +8,11 @@ use std::path::{Path, PathBuf};
 use nix::dir::Dir;
 use nix::errno::Errno;
 use nix::fcntl::{AtFlags, OFlag, RenameFlags, open, openat, renameat, renameat2};
-use nix::sys::stat::{FileStat, Mode, SFlag, fchmod, fstat, fstatat};
+use nix::sys::stat::{FileStat, Mode, SFlag, fstat, fstatat};
 use nix::unistd::{UnlinkatFlags, fsync, geteuid, unlinkat};
 
 /// The owner writes, the group reads; the umask may take more away.
 const MODE: Mode = Mode::S_IRUSR.union(Mode::S_IWUSR).union(Mode::S_IRGRP);
-/// The owner writes, all read.
-const MODE_FOR_ALL: Mode = MODE.union(Mode::S_IROTH);
 const OPEN_DIR: OFlag = OFlag::O_RDONLY
     .union(OFlag::O_DIRECTORY)
     .union(OFlag::O_CLOEXEC);
@@ -63,41 +60,6 @@ impl OutputDir {
     /// What `openat(2)` says.
     pub fn create(&self, name: &str) -> io::Result<File> {
         Ok(File::from(openat(&self.fd, name, CREATE, MODE)?))
-    }
-
-    /// Creates a file that must not be there yet, for all to read whatever the umask.
-    ///
-    /// # Errors
-    /// What `openat(2)` and `fchmod(2)` say.
-    pub fn create_for_all(&self, name: &str) -> io::Result<File> {
-        let file = File::from(openat(&self.fd, name, CREATE, MODE_FOR_ALL)?);
-        fchmod(&file, MODE_FOR_ALL)?;
-        Ok(file)
-    }
-
-    /// Puts a file under its last name, in place of what is there.
-    ///
-    /// # Errors
-    /// What `renameat(2)` says.
-    pub fn replace(&self, temporary: &str, name: impl AsRef<OsStr>) -> io::Result<()> {
-        renameat(&self.fd, temporary, &self.fd, name.as_ref())?;
-        self.sync()
-    }
-
-    /// Whether everybody may write to it.
-    ///
-    /// # Errors
-    /// What `fstat(2)` says.
-    pub fn is_open_to_all(&self) -> io::Result<bool> {
-        Ok(fstat(&self.fd)?.st_mode & Mode::S_IWOTH.bits() != 0)
-    }
-
-    /// Whether something of this name is there that is no regular file, such as a link.
-    ///
-    /// # Errors
-    /// What `fstatat(2)` says.
-    pub fn has_no_file(&self, name: &OsStr) -> io::Result<bool> {
-        Ok(self.about(name)?.is_some_and(|about| !is_file(&about)))
     }
 
     /// Puts a file under its last name, where nothing may be yet.
@@ -157,8 +119,8 @@ impl OutputDir {
         Ok(fsync(&self.fd)?)
     }
 
-    fn about(&self, name: impl AsRef<OsStr>) -> io::Result<Option<FileStat>> {
-        match fstatat(&self.fd, name.as_ref(), AtFlags::AT_SYMLINK_NOFOLLOW) {
+    fn about(&self, name: &str) -> io::Result<Option<FileStat>> {
+        match fstatat(&self.fd, name, AtFlags::AT_SYMLINK_NOFOLLOW) {
             Err(Errno::ENOENT) => Ok(None),
             other => Ok(Some(other?)),
         }

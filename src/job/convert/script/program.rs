@@ -288,9 +288,12 @@ const FLAGS: [&str; 8] = [
     "-u",
 ];
 
+/// Keys of a table with their values.
+type Keys = Vec<(&'static str, Value)>;
+
 /// `singularity exec` and `apptainer run` as keys of `[image]`, and the command inside. `None` where the words start no
 /// container, or one that a job file cannot say.
-fn container(words: &[String]) -> Option<(Vec<(&'static str, Value)>, Vec<String>)> {
+fn container(words: &[String]) -> Option<(Keys, Vec<String>)> {
     let [program, verb, rest @ ..] = words else {
         return None;
     };
