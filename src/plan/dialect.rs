@@ -214,17 +214,17 @@ mod tests {
             (
                 "openpbs",
                 "mail = { on = [\"fail\"] }",
-                "told by `end` alone",
+                "reported by `end` alone",
             ),
             (
                 "openpbs",
                 "mail = { on = [\"requeue\"] }",
-                "OpenPBS sends none when a job waits anew",
+                "OpenPBS sends none when a job waits again",
             ),
             (
                 "torque",
                 "mail = { on = [\"requeue\"] }",
-                "Torque sends none when a job waits anew",
+                "Torque sends none when a job waits again",
             ),
             (
                 "local",

@@ -1,5 +1,5 @@
 //! What is known of a scheduler without asking it: what its options mean, what it cannot honour of a job file, what its jobs'
-//! scripts do otherwise. Each scheduler says it in the `adapter.rs` of its directory, which has its line in [`super::ADAPTERS`].
+//! scripts do otherwise. Each scheduler says it in the `adapter.rs` of its directory, which has its line in `ADAPTERS` (`scheduler/mod.rs`).
 
 use super::script::{DEFAULT_IDENTITY, MINT};
 use super::{Reach, Scheduler};

@@ -657,7 +657,7 @@ fn a_file_that_is_no_image_is_refused_at_its_line_or_passed_over() {
         .run()
         .code(65)
         .warns("`image.path`: ")
-        .warns("it is text")
+        .warns("neither a SIF nor a squashfs")
         .warns("job.toml:4:");
     let _ = env
         .dlrun(["plan", "--scheduler", "local", "--no-check"])
@@ -679,7 +679,10 @@ fn a_file_that_is_no_image_is_refused_at_its_line_or_passed_over() {
         .arg(&file)
         .run()
         .code(0);
-    let _ = done.says("b.sif").says("not image a: ").says("it is text");
+    let _ = done
+        .says("b.sif")
+        .says("not image a: ")
+        .says("it is neither a SIF");
 }
 
 #[test]

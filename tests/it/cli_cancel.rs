@@ -111,7 +111,7 @@ fn all_that_go_on_are_cancelled_and_no_other() {
         .dlrun(["cancel", "--all"])
         .run()
         .code(0)
-        .says("no run goes on\n");
+        .says("no run is pending or running\n");
     let first = env.submit(&env.job_called("first", "while [ ! -e go ]; do sleep 0.05; done", ""));
     let second = env.submit(&env.job_called("second", "true", ""));
     env.wait_state(&first, "running");
@@ -127,7 +127,7 @@ fn all_that_go_on_are_cancelled_and_no_other() {
         .dlrun(["cancel", "--all"])
         .run()
         .code(0)
-        .says("no run goes on\n");
+        .says("no run is pending or running\n");
     let _ = env.dlrun(["cancel", "--all", &first]).run().code(64);
 }
 

@@ -90,7 +90,7 @@ fn follow_waits_for_a_run_that_has_not_begun() {
     env.write("job-4711.out", "here it is\n");
     let _ = env
         .fake("squeue")
-        .stdout(&format!("4711|COMPLETED|{now}|{now}|{now}|n1|None\n"));
+        .stdout(&format!("4711|FAILED|{now}|{now}|{now}|n1|None\n"));
     let _ = follower.finish().code(0).says("here it is\n");
 }
 

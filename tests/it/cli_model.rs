@@ -268,10 +268,6 @@ fn few_runs_give_a_model_and_none_a_refusal() {
     );
     let text = env.dlrun(["model", "show"]).run().code(0).text();
     assert!(text.contains("it has seen only one"), "{text}");
-    assert!(
-        text.contains("are believed to differ by") && text.contains("none was measured twice"),
-        "{text}"
-    );
     // All of one image and batch size.
     let alike = database(
         &env.jobs().join("alike.db"),
@@ -622,7 +618,7 @@ fn files_that_are_no_models_are_refused_by_name() {
         .run()
         .code(0)
         .text();
-    assert!(text.contains("nothing goes by it"), "{text}");
+    assert!(text.contains("nothing uses it"), "{text}");
     let show = |path: &Path| env.dlrun(["model", "show"]).arg(path).run();
     let _ = show(&file).code(0);
     let bytes = fs::read(&file).expect("read");

@@ -41,7 +41,7 @@ fn local_job_is_taken_and_the_next_steps_are_told() {
     assert_eq!(
         text,
         format!(
-            "submitted job as run {id} (local job L1); it goes on when this shell ends\n\
+            "submitted job as run {id} (local job L1); it continues when this shell ends\n\
              follow it with: dlrun logs -f {id}\nwait for it:    dlrun wait {id}\n"
         )
     );

@@ -154,8 +154,8 @@ fn queue_that_fails_now_and_then_does_not_end_the_wait() {
     let _ = queue
         .code(0)
         .stderr("")
-        .stdout(&format!("4711|COMPLETED|{now}|{now}|{now}|n1|None\n"));
-    let _ = waiting.finish().code(0).warns("Socket timed out");
+        .stdout(&format!("4711|FAILED|{now}|{now}|{now}|n1|None\n"));
+    let _ = waiting.finish().code(10).warns("Socket timed out");
 }
 
 #[test]
@@ -171,7 +171,7 @@ fn a_name_means_all_its_runs_that_go_on() {
         .dlrun(["wait", "--passthrough", "same"])
         .run()
         .code(64)
-        .warns("2 runs go on");
+        .warns("2 runs match");
     env.write("go", "");
     let result = env
         .dlrun(["wait", "same", &first, "--json"])

@@ -447,7 +447,7 @@ fn values_without_permission_are_absent() {
 
 #[test]
 fn processes_that_appear_between_two_calls_are_all_seen() {
-    let mut state = gpu("GPU-0", 0) + "hidden 50\n";
+    let mut state = gpu("GPU-0", 0) + "hidden 5\n";
     for pid in 1..=60 {
         let _ = writeln!(
             state,

@@ -173,9 +173,9 @@ fn a_job_id_that_is_handed_out_again_lends_its_state_to_the_later_run_only() {
     let now = dlrun::foundation::clock::now_ms() / 1000;
     let _ = env
         .fake("squeue")
-        .stdout(&format!("5001|COMPLETED|{now}|{now}|{now}|n1|None\n"));
+        .stdout(&format!("5001|FAILED|{now}|{now}|{now}|n1|None\n"));
     let state =
         |run: &str| env.dlrun(["show", run, "--json"]).run().result()["status"]["state"].clone();
-    assert_eq!(state(&second), "completed");
-    assert_ne!(state(&first), "completed");
+    assert_eq!(state(&second), "failed");
+    assert_ne!(state(&first), "failed");
 }

@@ -89,7 +89,7 @@ pub(crate) enum Verb {
     /// Check what works here and what does not; exit code 78 if something fails
     #[command(long_about = DOCTOR)]
     Doctor,
-    /// Show which epochs, steps and rates dlrun finds in a saved output, and from which lines
+    /// Show which epochs, steps and rates dlrun finds in a saved output
     #[command(long_about = TIMINGS)]
     Timings(Timings),
     /// Explain saved scheduler output

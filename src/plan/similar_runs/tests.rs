@@ -193,11 +193,8 @@ fn anything_else_of_the_run_does_not_act() {
             ladder.seconds().is_none() && ladder.bytes().is_none() && ladder.repeats().is_none(),
             "{why}"
         );
-        assert!(
-            ladder.nearest_runs().contains(why),
-            "{why}: {}",
-            ladder.nearest_runs()
-        );
+        let nearest = ladder.nearest_runs();
+        assert!(nearest.contains(why), "{why}: {nearest}");
     }
 }
 

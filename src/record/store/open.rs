@@ -116,7 +116,7 @@ impl Store {
     /// Moves a damaged index, with its journal, to `<path>.damaged`, in place of an earlier one, and returns that path.
     ///
     /// # Errors
-    /// [`StoreFault::SetAside`].
+    /// As of the file system: it cannot be moved.
     pub fn set_aside(path: &Path) -> Result<PathBuf, StoreError> {
         let failed = |source| {
             let message = format!("cannot move the damaged index `{}` aside", path.display());

@@ -120,7 +120,7 @@ mod tests {
     #[test]
     fn options_of_later_versions_are_kept_as_they_are() {
         let (options, strays) = read(words(
-            "--new=a --newer 'b c' --newest --x=\"p q\" lost -?",
+            "--new=a --newer 'b c' --newest --xy=\"p q\" lost -?",
             0,
         ));
         let verbatim: Vec<&str> = options
@@ -129,7 +129,7 @@ mod tests {
             .collect();
         assert_eq!(
             verbatim,
-            ["--new=a", "--newer='b c'", "--newest", "--x=\"p q\""]
+            ["--new=a", "--newer='b c'", "--newest", "--xy=\"p q\""]
         );
         assert_eq!(strays.len(), 2);
     }
