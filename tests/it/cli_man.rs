@@ -20,7 +20,7 @@ fn page_of_dlrun_and_of_each_verb() {
         .code(0)
         .says("dlrun-submit")
         .text();
-    for section in ["EXIT STATUS", "FILES", "SEE ALSO"] {
+    for section in ["EXAMPLES", "EXIT STATUS", "FILES", "SEE ALSO"] {
         assert!(
             page.contains(&format!(".SH {section}\n")),
             "{section} in {page}"
@@ -92,4 +92,46 @@ fn all_pages_are_written_into_a_directory() {
         .code(73)
         .error();
     assert_eq!(error["kind"], "cannot_write");
+}
+
+#[test]
+fn examples_of_the_pages_are_command_lines_that_dlrun_takes() {
+    let env = TestEnv::new();
+    for verb in [
+        "submit",
+        "plan",
+        "list",
+        "show",
+        "logs",
+        "prune",
+        "report",
+        "export",
+        "completions",
+    ] {
+        let page = env
+            .dlrun(["man", verb])
+            .run()
+            .code(0)
+            .text()
+            .replace("\\-", "-");
+        let examples = page
+            .split(".SH EXAMPLES\n")
+            .nth(1)
+            .and_then(|rest| rest.split(".SH").next());
+        let commands = examples.expect("examples").lines().filter_map(|line| {
+            line.strip_prefix("\\fBdlrun ")?
+                .strip_suffix("\\fR")?
+                .split(" > ")
+                .next()
+                .map(str::to_owned)
+        });
+        for command in commands {
+            let words = command
+                .split(' ')
+                .take_while(|word| *word != "--")
+                .chain(["--no-such-option"]);
+            let told = env.dlrun(words).run().code(64).stderr;
+            assert!(told.contains("'--no-such-option'"), "{command}: {told}");
+        }
+    }
 }

@@ -35,7 +35,30 @@ fn rendered(page: &Command) -> Result<String, Error> {
     clap_mangen::Man::new(page.clone())
         .source(source)
         .render(&mut roff)?;
-    Ok(String::from_utf8_lossy(&roff).into_owned() + SECTIONS)
+    Ok(String::from_utf8_lossy(&roff).into_owned() + &examples(page.get_name()) + SECTIONS)
+}
+
+/// The examples of a page; each line of the table has its name, a command and what that does.
+fn examples(name: &str) -> String {
+    let mut section = String::new();
+    for line in include_str!("man-examples.tsv").lines() {
+        let line = line.replace('-', "\\-");
+        let mut cells = line.split('\t');
+        if cells.next() != Some(&name.replace('-', "\\-")) {
+            continue;
+        }
+        let heading = if section.is_empty() {
+            ".SH EXAMPLES\n"
+        } else {
+            ""
+        };
+        let (command, what) = (
+            cells.next().unwrap_or_default(),
+            cells.next().unwrap_or_default(),
+        );
+        section += &format!("{heading}.TP\n\\fB{command}\\fR\n{what}\n");
+    }
+    section
 }
 
 /// What follows the options of each page: exit codes, files, the manual.
