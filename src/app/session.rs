@@ -173,12 +173,12 @@ impl Session {
         let (bin_dir, timeout) = match kind {
             SchedulerKind::Torque => (self.qsubs.commands(kind)?, settings.torque_timeout()),
             SchedulerKind::OpenPbs => (self.qsubs.commands(kind)?, settings.openpbs_timeout()),
-            // Slurm's commands lie together, so the others need not be looked for.
+            // Slurm's commands lie together: where one was found, the others need not be looked for.
             _ => {
                 let sbatch = self.slurm.sbatch();
-                let dir = sbatch.as_deref().and_then(Path::parent);
-                let dir = dir.or(settings.slurm_bin_dir()).map(Path::to_owned);
-                (dir, settings.slurm_timeout())
+                let dir = settings.slurm_bin_dir();
+                let dir = dir.or(sbatch.as_deref().and_then(Path::parent));
+                (dir.map(Path::to_owned), settings.slurm_timeout())
             }
         };
         Ok(Reach {

@@ -1,8 +1,9 @@
 //! Measurements on a real cluster: a matrix on whole nodes, several at a time, and another command that takes up what a killed
-//! one left; kinds of nodes, a job each.
+//! one left; a kind of node.
 
 use std::collections::BTreeSet;
 use std::fs;
+use std::path::Path;
 
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
@@ -113,46 +114,40 @@ fn a_matrix_has_whole_nodes_and_survives_its_command() {
     assert_eq!(runs, 4, "no run is doubled");
 }
 
-/// The cluster's nodes have two kinds of features, and are this machine, all of them.
 #[test]
 #[ignore = "needs slurmctld: run tests/run"]
-fn each_kind_of_node_is_measured_by_a_job_of_its_own() {
-    let user = User::new();
-    let words = [
-        "bench",
-        "node",
-        "--submit",
-        "--scheduler",
-        "slurm",
-        "--queue",
-        "debug",
-    ];
+fn a_node_is_measured_by_the_job_that_comes_with_dlrun() {
+    let mut user = User::new();
+    let path = format!(
+        "{}:/usr/local/bin:/usr/bin:/bin",
+        user.path("bin").display()
+    );
+    user.set("PATH", &path);
     // Small, and kept although other tests keep the machine busy; a directory whose name is hard to quote.
     let dir = user.home().join("it's $(id) here");
     let dir = dir.to_string_lossy().into_owned();
     let _ = user.run("mkdir", &[&dir]).ok();
+    let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("jobs/bench/node.toml");
+    let file = user.write("node.toml", &fs::read_to_string(source).expect("ours"));
+    let file = file.to_string_lossy().into_owned();
     let small = [
-        "--arrays", "96MiB", "--file", "16MiB", "--dir", &dir, "--force", "--json",
+        "--arrays", "96MiB", "--file", "16MiB", "--dir", &dir, "--force",
     ];
-    let result = user.dlrun(&[&words[..], &small[..]].concat()).result();
-    let jobs = result["jobs"].as_array().expect("a list");
-    let kinds: BTreeSet<&str> = jobs.iter().filter_map(|job| job["node"].as_str()).collect();
-    assert_eq!((jobs.len(), kinds.len()), (2, 2), "{result}");
-    for job in jobs {
-        let run = job["run_id"].as_str().expect("it was handed over");
-        assert_eq!(
-            (&job["queue"], &job["ok"]),
-            (&json!("debug"), &json!(true)),
-            "{job}"
-        );
-        let waited = user.dlrun(&["wait", run]);
-        assert_eq!(
-            waited.code,
-            0,
-            "{waited:?} {:?}",
-            user.dlrun(&["logs", run])
-        );
-    }
+    let submit = [
+        "submit",
+        "--wait",
+        &file,
+        "--set",
+        "resources.queue=debug",
+        "--",
+    ];
+    let submitted = user.dlrun(&[&submit[..], &small[..]].concat());
+    assert_eq!(
+        submitted.code,
+        0,
+        "{submitted:?} {:?}",
+        user.dlrun(&["logs", "@1"])
+    );
     let targets = fs::read_dir(user.state_dir().join("targets"))
         .expect("figures are kept")
         .flatten();
