@@ -74,8 +74,9 @@ pub(crate) fn replace_file<T>(
     let written = written.and_then(|written| {
         // On a network file system a full disk may show no earlier.
         let placed = file.sync_all().and_then(|()| fs::rename(&beside, path));
-        let synced = placed.and_then(|()| File::open(directory(path))?.sync_all());
-        synced.map(|()| written).map_err(cannot)
+        // The file is in its place; not every directory can be opened and synced.
+        let _ = File::open(directory(path)).and_then(|directory| directory.sync_all());
+        placed.map(|()| written).map_err(cannot)
     });
     written.inspect_err(|_| drop(fs::remove_file(&beside)))
 }

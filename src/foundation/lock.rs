@@ -103,13 +103,14 @@ pub fn acquire(
 /// As [`acquire`].
 pub fn acquire_now(path: &Path) -> std::io::Result<Result<Lock, Option<Owner>>> {
     let mut file = open(path)?;
-    while try_once(&file, path)? == Some(true) && !is_at(&file, path) {
-        file = open(path)?;
+    loop {
+        match try_once(&file, path)? {
+            // The owner removed it meanwhile.
+            Some(true) if !is_at(&file, path) => file = open(path)?,
+            Some(held) => return Ok(Ok(signed(file, held))),
+            None => return Ok(Err(read_owner(&mut file))),
+        }
     }
-    Ok(match try_once(&file, path)? {
-        Some(held) => Ok(signed(file, held)),
-        None => Err(read_owner(&mut file)),
-    })
 }
 
 fn open(path: &Path) -> std::io::Result<File> {

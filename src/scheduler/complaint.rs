@@ -27,6 +27,14 @@ impl Words {
         says(output, self.unanswered)
     }
 
+    /// Whether an answer is missing although the server was reached: `cannot connect .. timed out` says that it was not.
+    fn may_have_arrived(&self, output: &Output) -> bool {
+        let holds = |line: &str, any: &[&str]| any.iter().any(|words| line.contains(words));
+        let mut lines = output.stderr.lines();
+        !output.status.success()
+            && lines.any(|line| holds(line, self.unanswered) && !holds(line, self.unreachable))
+    }
+
     /// Whether there is no answer, for whatever reason.
     pub(super) fn is_silent(&self, output: &Output) -> bool {
         self.is_unanswered(output) || says(output, self.unreachable)
@@ -61,7 +69,7 @@ impl Words {
             }
             source => SchedulerError::Unreachable { scheduler, source },
         })?;
-        let no_answer = self.is_unanswered(&output) || output.status.code().is_none();
+        let no_answer = self.may_have_arrived(&output) || output.status.code().is_none();
         let (is_silent, is_busy) = (self.is_silent(&output), says(&output, self.busy));
         output.require_success(program).map_err(|source| {
             if no_answer && submits {

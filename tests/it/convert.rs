@@ -854,6 +854,15 @@ fn script_that_prepares_and_starts_one_program_is_taken_apart() {
             "venv = \"env\"",
         ],
     );
+    // What the job file has no word for is not taken for the program.
+    assert_lines(
+        "#SBATCH -n 4\nsrun -n 4 --mpi=pmix ./a\n",
+        &["command = [\"srun\", \"-n\", \"4\", \"--mpi=pmix\", \"./a\"]"],
+    );
+    assert_lines(
+        "#SBATCH --array=[1-3]%2\nhostname\n",
+        &["array = \"1-3%2\""],
+    );
     let contained =
         "#SBATCH -N 1\nsingularity exec --nv -B /data:/d:ro --no-home tf.sif python a.py\n";
     assert_lines(

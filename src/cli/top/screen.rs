@@ -79,11 +79,11 @@ impl Screen {
         let mut out = BufWriter::new(stdout().lock());
         let lines = page(board, usize::from(width), usize::from(height));
         for (line, y) in lines.into_iter().zip(0..) {
-            queue!(out, MoveTo(0, y))?;
+            // Before the text: behind a full line the cursor still stands on its last character.
+            queue!(out, MoveTo(0, y), Clear(ClearType::UntilNewLine))?;
             for span in line {
                 queue!(out, PrintStyledContent(span))?;
             }
-            queue!(out, Clear(ClearType::UntilNewLine))?;
         }
         out.flush()
     }

@@ -2,6 +2,7 @@
 
 use std::collections::{HashMap, VecDeque};
 use std::path::Path;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::mpsc::{
     Receiver, RecvTimeoutError, SyncSender, TryRecvError, TrySendError, channel, sync_channel,
 };
@@ -101,7 +102,8 @@ struct Waiting {
     backlog: Mutex<Backlog>,
     updates: Mutex<Updates>,
     /// Runs that are over. Nobody else would say so again, so there is always room for them.
-    ends: Mutex<VecDeque<End>>,
+    /// Each with how many jobs were queued before it: it must not come before the registration of its run.
+    ends: Mutex<VecDeque<(u64, End)>>,
     status: Mutex<StoreStatus>,
 }
 
@@ -115,16 +117,21 @@ impl Waiting {
         })
     }
 
-    fn next_ends(&self) -> Option<Vec<End>> {
+    /// The next ends, where so many jobs are done.
+    fn next_ends(&self, done: u64) -> Option<Vec<End>> {
         let mut ends = lock(&self.ends);
-        let count = ends.len().min(ENDS_AT_ONCE);
-        Some(ends.drain(..count).collect()).filter(|ends: &Vec<End>| !ends.is_empty())
+        let due = ends.iter().take_while(|(after, _)| *after <= done);
+        let count = due.count().min(ENDS_AT_ONCE);
+        let due = ends.drain(..count).map(|(_, end)| end);
+        Some(due.collect()).filter(|ends: &Vec<End>| !ends.is_empty())
     }
 }
 
 /// The owner's end.
 pub(super) struct Recorder {
     jobs: SyncSender<Job>,
+    /// Jobs that were queued.
+    queued: AtomicU64,
     waiting: Arc<Waiting>,
     thread: Option<JoinHandle<()>>,
 }
@@ -145,6 +152,7 @@ impl Recorder {
             store,
             notices,
             waiting: Arc::clone(&waiting),
+            done: 0,
             unended: VecDeque::new(),
             wanted: None,
             names: HashMap::new(),
@@ -155,6 +163,7 @@ impl Recorder {
             .spawn(move || desk.work(&queue));
         Self {
             jobs,
+            queued: AtomicU64::new(0),
             waiting,
             thread: thread.ok(),
         }
@@ -174,6 +183,7 @@ impl Recorder {
         let (jobs, queue) = sync_channel(room);
         let recorder = Self {
             jobs,
+            queued: AtomicU64::new(0),
             waiting: Waiting::new(StoreStatus::default()),
             thread: None,
         };
@@ -193,7 +203,7 @@ impl Recorder {
         }
         lock(&self.waiting.backlog).push(samples);
         // Where the queue is full the backlog is taken with a later job.
-        let _ = self.jobs.try_send(Job::Ticks);
+        let _ = self.queue(Job::Ticks);
     }
 
     /// Keeps the record of a live run, and what the daemon remembers of it, for the disk.
@@ -201,7 +211,7 @@ impl Recorder {
         let is_first = lock(&self.waiting.updates)
             .insert(node, (record, memory))
             .is_none();
-        if is_first && self.jobs.try_send(Job::Update(node)).is_err() {
+        if is_first && self.queue(Job::Update(node)).is_err() {
             // The next one will do.
             lock(&self.waiting.updates).remove(&node);
         }
@@ -211,14 +221,21 @@ impl Recorder {
     pub(super) fn end(&self, end: End) {
         // It would make the run live again.
         lock(&self.waiting.updates).remove(&end.node);
-        lock(&self.waiting.ends).push_back(end);
+        let before = self.queued.load(Ordering::Relaxed);
+        lock(&self.waiting.ends).push_back((before, end));
         // Where the queue is full the ends are taken with a later job.
-        let _ = self.jobs.try_send(Job::Ticks);
+        let _ = self.queue(Job::Ticks);
+    }
+
+    fn queue(&self, job: Job) -> Result<(), TrySendError<Job>> {
+        self.jobs.try_send(job)?;
+        self.queued.fetch_add(1, Ordering::Relaxed);
+        Ok(())
     }
 
     /// Queues a job; the job comes back where the disk is too slow for more.
     pub(super) fn send(&self, job: Job) -> Result<(), Job> {
-        self.jobs.try_send(job).map_err(|error| match error {
+        self.queue(job).map_err(|error| match error {
             TrySendError::Full(job) | TrySendError::Disconnected(job) => job,
         })
     }
@@ -241,7 +258,7 @@ impl Recorder {
     pub(super) fn stop(self, patience: Duration) -> bool {
         let (done, waiting) = sync_channel(1);
         // A full queue behind a hung disk does not keep the daemon.
-        self.jobs.try_send(Job::Stop(done)).is_ok() && waiting.recv_timeout(patience).is_ok()
+        self.queue(Job::Stop(done)).is_ok() && waiting.recv_timeout(patience).is_ok()
     }
 }
 
@@ -254,6 +271,8 @@ struct Desk {
     store: NodeStore,
     notices: mpsc::UnboundedSender<Notice>,
     waiting: Arc<Waiting>,
+    /// Jobs that are done.
+    done: u64,
     /// Ends that the disk did not take.
     unended: VecDeque<End>,
     /// The time, the greatest age and the greatest size, while old runs are being forgotten.
@@ -269,6 +288,7 @@ impl Desk {
         while let Some(job) = self.next_job(queue) {
             self.take_backlog();
             self.end_runs();
+            self.done += 1;
             if let Job::Stop(done) = job {
                 let _ = done.send(());
                 return;
@@ -457,7 +477,7 @@ impl Desk {
             }
         }
         // The lock is not held while the disk works.
-        while let Some(ends) = self.waiting.next_ends() {
+        while let Some(ends) = self.waiting.next_ends(self.done) {
             // An end must not come before the samples that led to it.
             self.take_backlog();
             self.end_together(ends);

@@ -38,9 +38,10 @@ pub fn start(arguments: impl Iterator<Item = OsString>) -> u8 {
     let words: Vec<&str> = (arguments.iter())
         .map(|argument| argument.to_str().unwrap_or_default())
         .collect();
+    let asks = |any: [&str; 2]| words.iter().any(|word| any.contains(word));
     let (is_check, config) = match words[..] {
-        ["--help" | "-h", ..] => return say(HELP),
-        ["--version" | "-V", ..] => {
+        _ if asks(["--help", "-h"]) => return say(HELP),
+        _ if asks(["--version", "-V"]) => {
             return say(&format!("dlrund {}\n", env!("CARGO_PKG_VERSION")));
         }
         [] => (false, None),

@@ -202,31 +202,38 @@ impl Document {
         places.any(|place| place == path || place.starts_with(&below))
     }
 
-    /// Notes every value that nobody asked for.
+    /// Notes every value that nobody asked for, and refuses misspelt ones: the job would go without them.
     pub(super) fn finish(self, draft: &mut Draft) {
-        let parts = |path: &str| {
-            let (parent, name) = path.rsplit_once('.').unwrap_or(("", path));
-            (parent.to_owned(), name.to_owned())
-        };
-        let free = |known: &&String| !self.leaves.contains_key(*known);
-        let free: Vec<_> = self
-            .asked
-            .iter()
-            .filter(free)
-            .map(|path| parts(path))
-            .collect();
+        let what = "is no key of MODAK's specification";
         for (path, leaf) in self.leaves.iter().filter(|(_, leaf)| !leaf.is_asked) {
-            let (parent, name) = parts(path);
-            let beside = free.iter().filter(|(other, _)| *other == parent);
-            // A key that is almost one of the specification's is misspelt: the job would go without its value.
-            let what = "is no key of MODAK's specification";
-            match nearest(&name, beside.map(|(_, name)| name.as_str())) {
+            let below = format!("{path}.");
+            if self.asked.iter().any(|asked| asked.starts_with(&below)) {
+                draft.refuse(&leaf.origin, "has to be an object");
+                continue;
+            }
+            match self.nearest(path) {
                 Some(meant) => {
                     draft.refuse(&leaf.origin, format!("{what}; did you mean `{meant}`?"));
                 }
                 None => draft.note(&leaf.origin, format!("{what}; left out")),
             }
         }
+    }
+
+    /// What the first name in a path that is unknown at its place is a misspelling of.
+    fn nearest(&self, path: &str) -> Option<&str> {
+        let mut parent = String::new();
+        for name in path.split('.') {
+            let beside = self.asked.iter();
+            let beside = beside.filter_map(|asked| asked.strip_prefix(&parent)?.split('.').next());
+            let known: BTreeSet<&str> = beside.collect();
+            if !known.contains(name) {
+                let is_free = |known: &&str| !self.holds(&format!("{parent}{known}"));
+                return nearest(name, known.into_iter().filter(is_free));
+            }
+            parent = format!("{parent}{name}.");
+        }
+        None
     }
 }
 

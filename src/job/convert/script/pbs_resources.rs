@@ -162,13 +162,21 @@ impl Resources {
                     Some(("mpiprocs", ranks)) => chunk.ranks = number(ranks, draft),
                     Some(("gpus" | "ngpus", gpus)) => chunk.gpus = number(gpus, draft),
                     Some(("ompthreads", threads)) => chunk.threads = number(threads, draft),
-                    Some(("mem", memory)) => chunk.memory = size::bytes(memory, 1),
+                    Some(("mem", memory)) => {
+                        chunk.memory = size::bytes(memory, 1);
+                        if chunk.memory.is_none() {
+                            draft.refuse(origin, format!("`{memory}` is no size"));
+                        }
+                    }
                     Some(("host" | "vnode", host)) => self.hosts.push(host.to_owned()),
                     None if MODES.contains(&word) => {
                         draft.note(origin, format!("`{word}` has no meaning here; left out"));
                     }
                     // A resource of the site's own: a type of GPU, scratch space, a part of the machine.
                     Some((name, "True" | "true")) => chunk.features.push(name.to_owned()),
+                    Some(_) if !is_select => {
+                        draft.refuse(origin, format!("`{word}` is unknown here"));
+                    }
                     _ => chunk.features.push(word.to_owned()),
                 }
             }

@@ -269,7 +269,8 @@ fn modules(words: &[&str]) -> Option<Vec<String>> {
 fn ranks(words: &[String], tasks: u32) -> Option<&[String]> {
     match words {
         [option, count, rest @ ..] if ["-n", "-np", "--ntasks"].contains(&option.as_str()) => {
-            (count.parse() == Ok(tasks) && !rest.is_empty()).then_some(rest)
+            let program = rest.first().filter(|word| !word.starts_with('-'));
+            (count.parse() == Ok(tasks) && program.is_some()).then_some(rest)
         }
         [program, ..] if !program.starts_with('-') => Some(words),
         _ => None,

@@ -120,7 +120,9 @@ fn read_option(option: &ScriptOption, draft: &mut Draft) {
     let (origin, value, name) = (option.origin(), option.text(), option.name.as_str());
     if let Some((_, key, form)) = KEYS.iter().find(|(known, ..)| *known == name) {
         let (least, _) = value.split_once('-').unwrap_or((value, ""));
+        let bare = value.replace(['[', ']'], "");
         let value = match *key {
+            "resources.array" => &bare,
             "resources.nodes" if least != value => {
                 draft.note(&origin, format!("a range, `{value}`: the least serves"));
                 least

@@ -19,9 +19,8 @@ pub(super) struct Tail {
     pub(super) rows: Vec<i64>,
 }
 
-/// Rows of other forms, which earlier versions wrote, have other numbers in `columns`.
-pub(super) const DROP_OTHER_FORMS: &str =
-    "DELETE FROM spool WHERE columns <> 0; DELETE FROM spool_columns;";
+/// Sums that nothing reads, and rows of other forms, which earlier versions wrote, have other numbers in `columns`.
+pub(super) const DROP_OTHER_FORMS: &str = "DELETE FROM spool WHERE columns <> 0; DELETE FROM spool_columns; DELETE FROM rollup; DELETE FROM series;";
 
 impl NodeStore {
     /// Takes the samples of a tick in, in one transaction: all of them, or none where it fails. One of the same time as the

@@ -126,6 +126,8 @@ fn field_value(field: &nvmlFieldValue_t) -> Option<u64> {
 /// Processes with a compute context on a GPU, without their use of the processors.
 pub(super) fn compute_processes(device: &Device<'_>) -> Result<Vec<GpuProcess>, NvmlError> {
     let found = match device.running_compute_processes() {
+        // More than five began between its two calls.
+        Err(NvmlError::InsufficientSize(_)) => device.running_compute_processes(),
         // Before driver 510; the entries are the same.
         Err(NvmlError::FailedToLoadSymbol(_)) => device.running_compute_processes_v2(),
         found => found,
