@@ -3,7 +3,6 @@
 use std::error::Error as StdError;
 
 use serde::Serialize;
-use serde_json::{Value, json};
 
 use crate::foundation::command::CommandError;
 use crate::foundation::diagnostic::{Problem, chain, render_chain, render_problems};
@@ -28,6 +27,7 @@ pub(crate) use failure;
 
 /// Kinds of failure; the number is the exit code (`sysexits.h`), but for [`Kind::Data`], which shares one.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 #[serde(rename_all = "snake_case")]
 pub(crate) enum Kind {
     /// The command line is wrong.
@@ -71,8 +71,6 @@ pub(crate) struct Error {
     source: Box<dyn StdError + Send + Sync>,
     hints: Vec<String>,
     faults: Option<Box<Faults>>,
-    /// Problems whose text is not at hand, for programs.
-    problems: Option<Box<Value>>,
 }
 
 /// Problems in a file, kept with its text so that they can be shown in place.
@@ -83,6 +81,40 @@ struct Faults {
     problems: Vec<Problem>,
 }
 
+/// An error for programs.
+#[derive(Debug, Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+pub(crate) struct ErrorAnswer {
+    kind: Kind,
+    exit_code: u8,
+    message: String,
+    hints: Vec<String>,
+    /// Those of a file that was named.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    problems: Option<Vec<ProblemAnswer>>,
+}
+
+#[derive(Debug, Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+struct ProblemAnswer {
+    line: Option<usize>,
+    column: Option<usize>,
+    message: String,
+    hint: Option<String>,
+}
+
+impl ProblemAnswer {
+    fn new(problem: &Problem, text: &str) -> Self {
+        let position = problem.position(text);
+        Self {
+            line: position.map(|(line, _)| line),
+            column: position.map(|(_, column)| column),
+            message: problem.message.clone(),
+            hint: problem.hint.clone(),
+        }
+    }
+}
+
 impl Error {
     /// An error of `kind`.
     pub(crate) fn new(kind: Kind, source: impl Into<Box<dyn StdError + Send + Sync>>) -> Self {
@@ -91,7 +123,6 @@ impl Error {
             source: source.into(),
             hints: Vec::new(),
             faults: None,
-            problems: None,
         }
     }
 
@@ -113,12 +144,6 @@ impl Error {
     /// Adds the user's next step.
     pub(crate) fn hinted(mut self, hint: impl Into<String>) -> Self {
         self.hints.push(hint.into());
-        self
-    }
-
-    /// Adds where it is wrong, for programs: a list of objects with `line`, `column`, `message` and `hint`.
-    pub(crate) fn with_problems(mut self, problems: Value) -> Self {
-        self.problems = Some(Box::new(problems));
         self
     }
 
@@ -153,29 +178,20 @@ impl Error {
     }
 
     /// The error for programs.
-    pub(crate) fn to_json(&self) -> Value {
-        let mut error = json!({
-            "kind": self.kind,
-            "exit_code": self.kind.code(),
-            "message": self.message(),
-            "hints": self.hints,
+    pub(crate) fn answer(&self) -> ErrorAnswer {
+        let problems = self.faults.as_ref().map(|faults| {
+            let problems = faults.problems.iter();
+            problems
+                .map(|problem| ProblemAnswer::new(problem, &faults.text))
+                .collect()
         });
-        if let Some(problems) = &self.problems {
-            error["problems"] = (**problems).clone();
+        ErrorAnswer {
+            kind: self.kind,
+            exit_code: self.kind.code(),
+            message: self.message(),
+            hints: self.hints.clone(),
+            problems,
         }
-        if let Some(faults) = &self.faults {
-            let problem = |problem: &Problem| {
-                let position = problem.position(&faults.text);
-                json!({
-                    "line": position.map(|(line, _)| line),
-                    "column": position.map(|(_, column)| column),
-                    "message": problem.message,
-                    "hint": problem.hint,
-                })
-            };
-            error["problems"] = faults.problems.iter().map(problem).collect();
-        }
-        error
     }
 }
 
@@ -197,20 +213,9 @@ const LATER: &str = "nothing is queued; try again later";
 impl From<SchedulerError> for Error {
     fn from(error: SchedulerError) -> Self {
         use SchedulerError::{
-            Busy, Failed, File, Impossible, NoHistory, Partly, Refused, Unclear, Unreachable,
+            Busy, Failed, File, NoHistory, Private, Refused, Unclear, Unreachable,
         };
         let (kind, hint) = match &error {
-            Partly { left, source, .. } if left.is_empty() => match &**source {
-                Refused { .. } => (Kind::Refused, Some("nothing is queued")),
-                Unclear { scheduler, .. } => (Kind::TryAgain, Some(look_first(scheduler))),
-                Busy { .. } => (Kind::TryAgain, Some(LATER)),
-                _ => (Kind::Unreachable, Some(LATER)),
-            },
-            Partly { .. } => {
-                let hint = "cancel what is left with `scancel` before submitting again";
-                (Kind::Refused, Some(hint))
-            }
-            Impossible { .. } => (Kind::Refused, Some("nothing was queued")),
             Refused { .. } => {
                 let hint = "nothing was queued; `dlrun plan` shows what was asked for";
                 (Kind::Refused, Some(hint))
@@ -232,6 +237,11 @@ impl From<SchedulerError> for Error {
             Unclear { scheduler, .. } => (Kind::TryAgain, Some(look_first(scheduler))),
             Failed { .. } | NoHistory { .. } => (Kind::Unreachable, None),
             File { source, .. } => (file_kind(source), None),
+            Private(error) => match error.kind {
+                FileFault::Missing => (Kind::Missing, None),
+                FileFault::Denied => (Kind::NotPermitted, None),
+                _ => (Kind::CannotWrite, None),
+            },
         };
         hinted(kind, error, hint)
     }
@@ -306,7 +316,6 @@ impl From<ContainerError> for Error {
             ),
             ContainerError::NotAnImage { .. } => (Kind::JobFile, None),
             ContainerError::Read(_, source) => (file_kind(source), None),
-            ContainerError::Write { .. } => (Kind::CannotWrite, None),
             ContainerError::Runtime { .. }
             | ContainerError::Answer { .. }
             | ContainerError::NotTried { .. } => (
@@ -336,7 +345,7 @@ impl From<MakeError> for Error {
             MakeError::Write { .. } | MakeError::Little { .. } | MakeError::NoSpace { .. } => {
                 (Kind::CannotWrite, Some(elsewhere))
             }
-            MakeError::Failed { .. } => (Kind::Unreachable, advice(error.words())),
+            MakeError::Failed { .. } => (Kind::Unreachable, advice(error.runtime_output())),
             MakeError::Interrupted { .. } => (Kind::TryAgain, None),
         };
         hinted(kind, error, hint)

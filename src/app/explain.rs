@@ -6,55 +6,29 @@ use std::path::Path;
 
 use crate::app::error::{Error, failure};
 use crate::app::job::source::cannot_read;
-use crate::scheduler::explain::{self, Columns, MAX_BYTES};
+use crate::scheduler::explain::{self, MAX_BYTES};
 
-pub(crate) use crate::scheduler::explain::{JobSeen, NodeSeen, Printed, Seen};
+pub(crate) use crate::scheduler::explain::{JobSeen, Printed, Seen};
 pub(crate) use crate::scheduler::slurm::meaning as slurm_reason_meaning;
 
-/// Recognises what is in a file; `-` is standard input. Of a table without a head `columns` names the columns.
-pub(crate) fn explain(file: &Path, columns: &[String], separator: &str) -> Result<Seen, Error> {
-    let text = read(file)?;
-    // Blanks separate where the line holds no bar, so the default is no more than that.
-    let columns = Columns {
-        names: columns,
-        separator: Some(separator).filter(|separator| *separator != "|"),
-    };
-    explain::read(&text, columns).ok_or_else(|| unknown(file, columns.names))
-}
-
-fn read(path: &Path) -> Result<String, Error> {
-    let unreadable = |error| cannot_read(path.display(), &error);
-    let source: Box<dyn Read> = if path == Path::new("-") {
-        Box::new(std::io::stdin().lock())
-    } else {
-        Box::new(File::open(path).map_err(unreadable)?)
-    };
+/// Recognises what is in a file; `-` is standard input.
+pub(crate) fn explain(file: &Path) -> Result<Seen, Error> {
+    let shown = file.display();
     let mut bytes = Vec::new();
-    let limit = u64::try_from(MAX_BYTES).unwrap_or(u64::MAX);
+    let source = match file.to_str() {
+        Some("-") => Ok(Box::new(std::io::stdin().lock()) as Box<dyn Read>),
+        _ => File::open(file).map(|file| Box::new(file) as Box<dyn Read>),
+    };
     source
-        .take(limit + 1)
-        .read_to_end(&mut bytes)
-        .map_err(unreadable)?;
-    if bytes.len() > MAX_BYTES {
-        return Err(failure!(
-            Usage,
-            "`{}` is larger than {} MiB",
-            path.display(),
-            MAX_BYTES >> 20
-        ));
+        .and_then(|source| source.take(MAX_BYTES + 1).read_to_end(&mut bytes))
+        .map_err(|error| cannot_read(&shown, &error))?;
+    if bytes.len() as u64 > MAX_BYTES {
+        let most = MAX_BYTES >> 20;
+        return Err(failure!(Usage, "`{shown}` is larger than {most} MiB"));
     }
-    Ok(String::from_utf8_lossy(&bytes).into_owned())
-}
-
-fn unknown(file: &Path, columns: &[String]) -> Error {
-    let error = failure!(
-        JobFile,
-        "`{}` is no output that dlrun knows",
-        file.display()
-    );
-    if columns.is_empty() {
-        return error
-            .hinted("of a table without a head, name its columns: --columns JobID,State,ExitCode");
-    }
-    error.hinted("the columns must name an id (JobID) or a node (NodeList), and a state (State)")
+    explain::read(&String::from_utf8_lossy(&bytes)).ok_or_else(|| {
+        failure!(JobFile, "`{shown}` is no output that dlrun knows").hinted(
+            "it knows `squeue` and `sacct` with their head, `scontrol show job`, `qstat -f`, and refusals of one command",
+        )
+    })
 }

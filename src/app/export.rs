@@ -15,11 +15,12 @@ use crate::app::times::parse_time;
 use crate::app::track::{Tracker, found};
 use crate::foundation::clock::now_ms;
 use crate::foundation::named_enum;
+use crate::foundation::private::{FileError, FileFault, PrivateDir};
 use crate::job::RunId;
 use crate::record::Table;
 use crate::record::export::{
-    Consumer, ConsumerError, ConsumerFault, Csv, JsonLines, OutputDir, Parquet, RowWriter,
-    SeriesWriter, series_families,
+    Consumer, ConsumerError, ConsumerFault, Csv, JsonLines, Parquet, RowWriter, SeriesWriter,
+    series_families,
 };
 use crate::record::store::{Order, Pages, Selection, Store, StoreError};
 
@@ -62,14 +63,13 @@ pub(crate) struct ExportRequest {
     pub(crate) output_dir: Option<PathBuf>,
     /// The consumer that gets each row once.
     pub(crate) since_last: Option<String>,
-    /// Forget what the consumer got.
-    pub(crate) restart: bool,
     /// A database instead of one's own records.
     pub(crate) store: Option<PathBuf>,
 }
 
 /// What was written.
 #[derive(Debug, Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub(crate) struct Exported {
     pub(crate) files: Vec<Written>,
     rows: u64,
@@ -83,9 +83,7 @@ pub(crate) fn export(
     check(session, request)?;
     // Before anything is looked at: an error costs no waiting.
     let consumer = request.since_last.as_deref();
-    let consumer = consumer
-        .map(|name| turn(session, request, name))
-        .transpose()?;
+    let consumer = consumer.map(|name| turn(session, name)).transpose()?;
     let source = Source::open(session, request)?;
     // The site may have set where files for a consumer go.
     let of_site = consumer.as_ref().map(|_| session.settings.export_dir());
@@ -94,9 +92,10 @@ pub(crate) fn export(
         Some(dir) => {
             // Of a consumer it may lie on what is not mounted now.
             if consumer.is_none() {
-                std::fs::create_dir_all(dir).map_err(|source| no_dir(dir, &source))?;
+                std::fs::create_dir_all(dir)
+                    .map_err(|source| no_dir(FileError::cannot("create", dir, source)))?;
             }
-            let dir = OutputDir::open(dir).map_err(|source| no_dir(dir, &source))?;
+            let dir = PrivateDir::open_shared(dir).map_err(no_dir)?;
             Some(match consumer {
                 Some(consumer) => since_last(request, source, consumer, &dir)?,
                 None => whole(request, &source, &dir)?,
@@ -147,11 +146,8 @@ fn check(session: &Session, request: &ExportRequest) -> Result<(), Error> {
 }
 
 /// The consumer's turn, with what was on its way to him settled.
-fn turn(session: &Session, request: &ExportRequest, name: &str) -> Result<Consumer, Error> {
+fn turn(session: &Session, name: &str) -> Result<Consumer, Error> {
     let cursors = session.state()?.path().join("exports");
-    if request.restart {
-        return Ok(Consumer::open_anew(&cursors, name)?);
-    }
     let mut consumer = Consumer::open(&cursors, name)?;
     if let Some(path) = consumer.recover()? {
         session.note(&format!(
@@ -227,6 +223,7 @@ impl Source {
 
 /// A file that was written.
 #[derive(Debug, Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub(crate) struct Written {
     /// What is no UTF-8 in it is replaced.
     pub(crate) path: String,
@@ -234,23 +231,18 @@ pub(crate) struct Written {
     /// `None` where they were written by an export before.
     rows: Option<u64>,
     /// The changes that are in it: after this one, up to that.
-    #[serde(flatten)]
-    range: Option<Range>,
-}
-
-#[derive(Debug, Serialize)]
-struct Range {
     after: Option<u64>,
     upto: Option<u64>,
 }
 
 impl Written {
-    fn new(path: &Path, what: String, rows: u64, range: Option<Range>) -> Self {
+    fn new(path: &Path, what: String, rows: u64) -> Self {
         Self {
             path: path.to_string_lossy().into_owned(),
             what,
             rows: Some(rows),
-            range,
+            after: None,
+            upto: None,
         }
     }
 }
@@ -280,11 +272,15 @@ fn to_one(request: &ExportRequest, source: &Source) -> Result<Option<Written>, E
         replace(path, |file| write(file))?
     };
     let words: Vec<&str> = request.tables.iter().map(|table| table.as_str()).collect();
-    Ok(Some(Written::new(path, words.join(","), rows, None)))
+    Ok(Some(Written::new(path, words.join(","), rows)))
 }
 
 /// A file for each table, in place of what is there.
-fn whole(request: &ExportRequest, source: &Source, dir: &OutputDir) -> Result<Vec<Written>, Error> {
+fn whole(
+    request: &ExportRequest,
+    source: &Source,
+    dir: &PrivateDir,
+) -> Result<Vec<Written>, Error> {
     let one = |table: Table| {
         let path = dir
             .path()
@@ -293,9 +289,7 @@ fn whole(request: &ExportRequest, source: &Source, dir: &OutputDir) -> Result<Ve
         let rows = replace(&path, |mut file| {
             write_all(request.format, &source.store, &selections, &mut file)
         })?;
-        let (after, upto) = (None, None);
-        let range = Some(Range { after, upto });
-        Ok(Written::new(&path, table.as_str().to_owned(), rows, range))
+        Ok(Written::new(&path, table.as_str().to_owned(), rows))
     };
     request.tables.iter().copied().map(one).collect()
 }
@@ -320,7 +314,7 @@ fn since_last(
     request: &ExportRequest,
     mut source: Source,
     mut consumer: Consumer,
-    dir: &OutputDir,
+    dir: &PrivateDir,
 ) -> Result<Vec<Written>, Error> {
     let store = source.store.identity()?.store;
     // No number is handed out that a power failure could give to another row.
@@ -338,27 +332,17 @@ fn since_last(
             settled: true,
             ..source.selection(table)
         };
-        let delivery = consumer.begin(dir, table, upto, request.format.extension())?;
-        let mut to = delivery
-            .content
-            .try_clone()
-            .map_err(|error| cannot_write(dir.path(), &error, ELSEWHERE))?;
-        let rows = write_all(request.format, &source.store, &[selection], &mut to)
-            .map_err(|failure| failure.at(dir.path()))
-            .map_err(|error| {
-                error.hinted("nothing was delivered; the next export goes on from there")
-            })?;
-        if rows == 0 {
-            drop(delivery);
-            consumer.pass(table, upto)?;
-        } else {
-            let path = consumer.deliver(delivery)?;
-            let range = Range {
+        let extension = request.format.extension();
+        let written = consumer.export(dir, table, upto, extension, |file| {
+            write_all(request.format, &source.store, &[selection], file)
+                .map_err(|failure| failure.at(dir.path()))
+        })?;
+        if let Some((path, rows)) = written {
+            files.push(Written {
                 after: Some(after),
                 upto: Some(upto),
-            };
-            let what = table.as_str().to_owned();
-            files.push(Written::new(&path, what, rows, Some(range)));
+                ..Written::new(&path, table.as_str().to_owned(), rows)
+            });
         }
     }
     Ok(files)
@@ -373,6 +357,12 @@ enum Failure {
 impl From<StoreError> for Failure {
     fn from(error: StoreError) -> Self {
         Self::Store(error)
+    }
+}
+
+impl From<io::Error> for Failure {
+    fn from(error: io::Error) -> Self {
+        Self::Write(error)
     }
 }
 
@@ -399,15 +389,12 @@ fn write_all(
             Format::Jsonl => {
                 write_rows(store, selection, JsonLines::new(&mut to, selection.table))?
             }
-            Format::Parquet => write_rows(
-                store,
-                selection,
-                Parquet::new(&mut to, selection.table).map_err(Failure::Write)?,
-            )?,
+            Format::Parquet => {
+                write_rows(store, selection, Parquet::new(&mut to, selection.table)?)?
+            }
             Format::Openmetrics => write_series(store, selection, &mut to)?,
         };
     }
-    store.verify_reading()?;
     Ok(rows)
 }
 
@@ -419,22 +406,18 @@ fn write_rows(
 ) -> Result<u64, Failure> {
     let mut pages = Pages::new(store, selection.clone())?;
     let mut rows = 0;
-    loop {
-        let more = pages.next(store, |cells| {
-            rows += 1;
-            writer.row(cells).map_err(Failure::Write)
-        })?;
-        if !more {
-            break;
-        }
-        writer.flush().map_err(Failure::Write)?;
+    while pages.next(store, |cells| {
+        rows += 1;
+        Ok::<_, Failure>(writer.row(cells)?)
+    })? {
+        writer.flush()?;
     }
-    writer.finish().map_err(Failure::Write)?;
-    tell_damaged(selection.table, pages.damaged());
+    writer.finish()?;
+    warn_of_damaged(selection.table, pages.damaged());
     Ok(rows)
 }
 
-fn tell_damaged(table: Table, blocks: u64) {
+fn warn_of_damaged(table: Table, blocks: u64) {
     if blocks > 0 {
         Output::new(false, "export").warning(&format!(
             "{blocks} damaged blocks of {} are left out",
@@ -456,74 +439,50 @@ fn write_series(store: &Store, selection: &Selection, to: impl Write) -> Result<
             },
         )?;
         let mut rows = 0;
-        writer.begin(&family).map_err(Failure::Write)?;
+        writer.begin(&family)?;
         while pages.next(store, |cells| {
             rows += 1;
-            writer.row(&family, cells).map_err(Failure::Write)
+            Ok::<_, Failure>(writer.row(&family, cells)?)
         })? {
-            writer.flush().map_err(Failure::Write)?;
+            writer.flush()?;
         }
         (most, damaged) = (most.max(rows), pages.damaged());
     }
-    writer.finish().map_err(Failure::Write)?;
-    tell_damaged(selection.table, damaged);
+    writer.finish()?;
+    warn_of_damaged(selection.table, damaged);
     Ok(most)
 }
 
-fn no_dir(dir: &Path, error: &io::Error) -> Error {
-    let kind = match error.kind() {
-        io::ErrorKind::NotFound | io::ErrorKind::NotADirectory => Kind::Missing,
-        io::ErrorKind::PermissionDenied => Kind::NotPermitted,
+fn no_dir(error: FileError) -> Error {
+    let kind = match error.kind {
+        FileFault::Missing => Kind::Missing,
+        FileFault::Denied => Kind::NotPermitted,
         _ => Kind::CannotWrite,
     };
-    Error::new(kind, format!("cannot open the directory `{}`: {error}", dir.display())).hinted(
-        "it must be there, and you must be able to write to it; `--output-dir` or `export.dir` names another",
+    Error::new(kind, error).hinted(
+        "it must exist, and you must be able to write to it; `--output-dir` or `export.dir` names another",
     )
 }
 
 impl From<ConsumerError> for Error {
     fn from(error: ConsumerError) -> Self {
-        let restart =
-            "`--restart` gives all rows once more; another name begins a consumer of its own";
         let (kind, hint) = match error.kind {
-            ConsumerFault::Name => (
+            ConsumerFault::Usage => (
                 Kind::Usage,
-                "a name is up to 64 letters, digits and `._-`, and begins with a letter or digit",
+                "a name is up to 64 letters, digits and `._-`; another name begins a new consumer",
             ),
-            ConsumerFault::Busy => (Kind::TryAgain, "one at a time; it will bring the rows"),
+            ConsumerFault::Busy => (Kind::TryAgain, "try again later"),
             ConsumerFault::Cursor => (
-                Kind::CannotWrite,
-                "`dlrun config show` shows where the state directory is",
-            ),
-            ConsumerFault::Damaged | ConsumerFault::SetBack => (Kind::Config, restart),
-            ConsumerFault::OtherStore => (
                 Kind::Config,
-                "the index was made anew, or `--store` names another; `--restart` gives all rows once more",
-            ),
-            ConsumerFault::Newer => (
-                Kind::Config,
-                "export with the dlrun that wrote it, or a later one",
-            ),
-            ConsumerFault::OtherUser => (
-                Kind::Usage,
-                "a consumer keeps to its `--user`; another name begins one of its own",
-            ),
-            ConsumerFault::DirGone => (
-                Kind::Config,
-                "nobody can tell whether its consumer got it: look for the file there, then `--restart` or bring the \
-                 directory back",
-            ),
-            ConsumerFault::Taken => (
-                Kind::CannotWrite,
-                "another consumer of this name writes there; give it another name or directory",
+                "another name begins a new consumer, which gets all rows",
             ),
             ConsumerFault::Denied => (
                 Kind::NotPermitted,
-                "nothing was delivered; the next export goes on from there",
+                "nothing was delivered; the next export continues from there",
             ),
             ConsumerFault::Write => (
                 Kind::CannotWrite,
-                "nothing is lost and nothing comes twice: export again once that is mended",
+                "nothing is lost and nothing comes twice: the next export continues from there",
             ),
         };
         Self::new(kind, error).hinted(hint)

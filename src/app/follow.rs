@@ -24,11 +24,9 @@ pub(crate) struct Follower<'a> {
     wanted: Wanted<'a>,
     lines: Option<usize>,
     open: BTreeMap<PathBuf, Followed>,
-    /// Elements that were over before, or whose output was printed to its end.
-    done: BTreeSet<u32>,
-    /// How far files of elements were printed: one that is requeued continues in the same file.
-    offsets: BTreeMap<PathBuf, u64>,
-    /// True where lines tell whose they are from the first on: several elements may run at once.
+    /// Elements that were over before.
+    past: BTreeSet<u32>,
+    /// True where lines show whose they are from the first on: several elements may run at once.
     labelled: bool,
 }
 
@@ -38,6 +36,8 @@ struct Followed {
     offset: u64,
     /// Bytes of a line that has not ended; only with several files, whose lines must not mix.
     partial: Vec<u8>,
+    /// It was printed to its end, unless its element is requeued.
+    is_over: bool,
 }
 
 impl<'a> Follower<'a> {
@@ -54,11 +54,11 @@ impl<'a> Follower<'a> {
             .elements
             .iter()
             .filter(|element| is_past && element.status.state.is_final());
-        let done: BTreeSet<u32> = past.map(|element| element.element).collect();
-        if !done.is_empty() {
+        let past: BTreeSet<u32> = past.map(|element| element.element).collect();
+        if !past.is_empty() {
             session.note(&format!(
                 "{} elements are over already; `dlrun logs` prints them",
-                done.len()
+                past.len()
             ));
         }
         let shown = wanted
@@ -69,8 +69,7 @@ impl<'a> Follower<'a> {
             wanted,
             lines,
             open: BTreeMap::new(),
-            done,
-            offsets: BTreeMap::new(),
+            past,
             labelled: shown > 1,
         }
     }
@@ -94,7 +93,7 @@ impl<'a> Follower<'a> {
                     .values_mut()
                     .try_for_each(|followed| followed.finish(self.session));
             }
-            self.close_those_over(&tracked)?;
+            self.finish_those_over(&tracked)?;
             std::thread::sleep(LOOK_PAUSE);
             if Instant::now() >= look_at {
                 tracked = tracker.look_at(&tracked.record.run_id, false)?;
@@ -107,55 +106,41 @@ impl<'a> Follower<'a> {
 
     fn take_up(&mut self, files: &[OutputFile]) {
         for file in files {
-            let is_done = file
-                .element
-                .is_some_and(|element| self.done.contains(&element));
-            if is_done || self.open.contains_key(&file.path) || !file.path.exists() {
+            let is_past = file.element.is_some_and(|one| self.past.contains(&one));
+            if is_past || self.open.contains_key(&file.path) || !file.path.exists() {
                 continue;
             }
-            let known = self.offsets.remove(&file.path);
-            let offset = known
-                .unwrap_or_else(|| self.lines.map_or(0, |lines| before_last(&file.path, lines)));
-            self.open.insert(
-                file.path.clone(),
-                Followed {
-                    file: file.clone(),
-                    offset,
-                    partial: Vec::new(),
-                },
-            );
+            let followed = Followed {
+                file: file.clone(),
+                offset: self.lines.map_or(0, |lines| before_last(&file.path, lines)),
+                partial: Vec::new(),
+                is_over: false,
+            };
+            self.open.insert(file.path.clone(), followed);
         }
     }
 
     fn copy(&mut self) -> Result<(), Error> {
         let labelled = self.labelled || self.open.len() > 1;
-        self.open
-            .values_mut()
-            .try_for_each(|followed| followed.copy(self.session, labelled))
+        let mut running = self.open.values_mut().filter(|file| !file.is_over);
+        running.try_for_each(|followed| followed.copy(self.session, labelled))
     }
 
-    /// Elements that were over when last looked at have been copied since: their files are let go of.
-    fn close_those_over(&mut self, tracked: &Tracked) -> Result<(), Error> {
-        let over: BTreeSet<u32> = tracked
+    /// Elements that were over when last looked at have been copied since; one that is requeued continues in the same file.
+    fn finish_those_over(&mut self, tracked: &Tracked) -> Result<(), Error> {
+        let over = tracked
             .elements
             .iter()
-            .filter(|element| element.status.state.is_final())
-            .map(|element| element.element)
-            .collect();
-        let is_over =
-            |file: &OutputFile| file.element.is_some_and(|element| over.contains(&element));
-        for followed in self
-            .open
-            .values_mut()
-            .filter(|followed| is_over(&followed.file))
-        {
-            followed.finish(self.session)?;
-            self.done.extend(followed.file.element);
-            self.offsets
-                .insert(followed.file.path.clone(), followed.offset);
+            .filter(|one| one.status.state.is_final());
+        let over: BTreeSet<u32> = over.map(|one| one.element).collect();
+        self.past.retain(|element| over.contains(element));
+        for followed in self.open.values_mut() {
+            let is_over = followed.file.element.is_some_and(|one| over.contains(&one));
+            if is_over && !followed.is_over {
+                followed.finish(self.session)?;
+            }
+            followed.is_over = is_over;
         }
-        self.open.retain(|_, followed| !is_over(&followed.file));
-        self.done.retain(|element| over.contains(element));
         Ok(())
     }
 }

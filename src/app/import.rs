@@ -1,312 +1,300 @@
 //! Rows of JSON Lines become runs again.
 
-use std::io::{BufRead, BufReader, stdin};
+use std::collections::BTreeMap;
+use std::io::{BufRead, BufReader, Read, stdin};
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
 use serde::Serialize;
-use serde_json::{Value, json};
 
-use crate::app::error::{Error, Kind, failure};
-use crate::app::imported::open_store;
-use crate::app::incoming::{Counts, Problem, Stop, take_lines};
+use crate::app::error::{Error, failure};
+use crate::app::imported::of_reading;
 use crate::app::job::source::open_file;
-use crate::app::progress::Display;
 use crate::app::session::Session;
 use crate::app::track::Tracker;
 use crate::foundation::clock::now_ms;
-use crate::record::rundir::StateDir;
-use crate::record::store::{Filter, Store, StoreError, StoreFault};
+use crate::record::rundir::ImportCopy;
+use crate::record::store::{Store, Taken, Writer};
+use crate::record::{Incoming, MAX_LINE_BYTES};
 
 /// The first id of a person's account, as `UID_MIN` of login.defs(5) has it by default.
 const FIRST_USER: u32 = 1000;
-
-/// Where the rows go.
-enum Target<'a> {
-    /// The user's own records: their index, and copies in their state directory.
-    Own(Box<Tracker<'a>>),
-    /// A database that is the truth itself.
-    Database(Store),
-}
-
-/// What is imported, and where to.
-pub(crate) struct ImportRequest {
-    /// `-` is standard input.
-    pub(crate) files: Vec<PathBuf>,
-    /// A database instead of one's own records.
-    pub(crate) store: Option<PathBuf>,
-    /// Change nothing.
-    pub(crate) dry_run: bool,
-}
+/// Invalid lines that are reported one by one.
+const SHOWN_PROBLEMS: usize = 20;
 
 /// What came of an import.
 #[derive(Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub(crate) struct Imported {
-    store: Option<String>,
-    dry_run: bool,
+    store: PathBuf,
     pub(crate) files: Vec<FileTaken>,
-    /// The exit code of the worst file.
-    #[serde(skip)]
-    pub(crate) exit_code: u8,
 }
 
 /// What came of one file.
 #[derive(Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub(crate) struct FileTaken {
     pub(crate) file: String,
     #[serde(flatten)]
-    pub(crate) outcome: Outcome,
+    pub(crate) counts: Counts,
 }
 
-/// Rows, or why there are none.
-#[derive(Serialize)]
-#[serde(untagged)]
-pub(crate) enum Outcome {
-    Taken(Box<Counts>),
-    LeftOut { error: Value },
+/// What became of the lines of a file.
+#[derive(Debug, Default, Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+pub(crate) struct Counts {
+    /// Lines, but for empty ones.
+    pub(crate) lines: u64,
+    /// Rows that are new, or replace older versions.
+    new: u64,
+    /// Rows that were known, in this version or a newer one.
+    known: u64,
+    /// Rows of runs that have their own directory here.
+    own: u64,
+    /// Rows that wait for their run, or for their measurement.
+    waiting: u64,
+    /// Rows of samples.
+    skipped: u64,
+    /// Invalid lines.
+    pub(crate) wrong: u64,
+    /// Valid rows by kind.
+    #[serde(rename = "rows")]
+    kinds: BTreeMap<&'static str, u64>,
+    /// The first invalid lines.
+    pub(crate) problems: Vec<Problem>,
 }
 
-/// Takes files in.
-pub(crate) fn import(session: &Session, request: &ImportRequest) -> Result<Imported, Error> {
-    let made = request
-        .store
-        .as_ref()
-        .filter(|path| !request.dry_run && path.symlink_metadata().is_err());
-    let done = take_all(session, request);
-    let is_well = done.as_ref().is_ok_and(|done| done.exit_code == 0);
-    // An empty database would be taken for one that has what was to be in it.
-    if let Some(path) = made.filter(|_| !is_well)
-        && open_store(path).is_ok_and(|store| {
-            store
-                .list(1, &Filter::default())
-                .is_ok_and(|runs| runs.is_empty())
-        })
-    {
-        let _ = std::fs::remove_file(path);
+/// An invalid line.
+#[derive(Debug, Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+pub(crate) struct Problem {
+    line: u64,
+    message: String,
+}
+
+impl Counts {
+    fn count_mut(&mut self, taken: Taken) -> &mut u64 {
+        match taken {
+            Taken::New => &mut self.new,
+            Taken::Known => &mut self.known,
+            Taken::Own => &mut self.own,
+            Taken::Waits => &mut self.waiting,
+            Taken::Skipped => &mut self.skipped,
+        }
     }
-    done
-}
 
-/// Takes all files in.
-fn take_all(session: &Session, request: &ImportRequest) -> Result<Imported, Error> {
-    let mut target: Option<Target<'_>> = None;
-    let (mut files, mut exit_code) = (Vec::new(), 0);
-    for path in &request.files {
-        let file = if is_stdin(path) {
-            "standard input".to_owned()
-        } else {
-            path.display().to_string()
-        };
-        let taken = input(session, path).and_then(|(from, owner)| {
-            // Only now, so that no empty database is made for files that are not there.
-            let target = match &mut target {
-                Some(target) => target,
-                none => none.insert(Target::open(session, request)?),
-            };
-            take_file(session, request, target, (from, owner), &file)
-        });
-        let outcome = match taken {
-            Ok(counts) => {
-                for problem in &counts.problems {
-                    session.warning(&problem.text(&file));
-                }
-                if counts.wrong > 0 {
-                    exit_code = exit_code.max(Kind::Data.code());
-                }
-                Outcome::Taken(Box::new(counts))
-            }
-            // Of several files one that is wrong hides no other.
-            Err(error) if request.files.len() > 1 && error.kind != Kind::CannotWrite => {
-                session.warning(&format!("{file} is left out: {}", error.message()));
-                exit_code = exit_code.max(error.kind.code());
-                let error = error.to_json();
-                Outcome::LeftOut { error }
-            }
-            Err(error) => return Err(error),
-        };
-        files.push(FileTaken { file, outcome });
+    /// `3 lines: 1 new, 2 known`.
+    pub(crate) fn to_text(&self) -> String {
+        let counts = [
+            (self.new, "new"),
+            (self.known, "known"),
+            (self.own, "of own runs, left alone"),
+            (self.waiting, "waiting for what they belong to"),
+            (self.skipped, "of samples, skipped"),
+            (self.wrong, "invalid, skipped"),
+        ];
+        let counts = counts.iter().filter(|(count, _)| *count > 0);
+        let parts: Vec<String> = counts
+            .map(|(count, what)| format!("{count} {what}"))
+            .collect();
+        let plural = if self.lines == 1 { "" } else { "s" };
+        let lines = format!("{} line{plural}: {}", self.lines, parts.join(", "));
+        lines.trim_end_matches(": ").to_owned()
     }
-    Ok(Imported {
-        store: target.map(|target| target.path().to_string_lossy().into_owned()),
-        dry_run: request.dry_run,
-        files,
-        exit_code,
-    })
 }
 
-fn is_stdin(file: &Path) -> bool {
-    file.as_os_str() == "-"
-}
-
-impl<'a> Target<'a> {
-    fn open(session: &'a Session, request: &ImportRequest) -> Result<Self, Error> {
-        let Some(path) = &request.store else {
-            if request.dry_run
-                && session
-                    .existing_state()
-                    .is_err_and(|error| error.kind == Kind::Missing)
-            {
-                return Ok(Self::Database(Store::in_memory()?));
+/// Takes files in: into the database `store`, else into the user's own records.
+pub(crate) fn import(
+    session: &Session,
+    files: &[PathBuf],
+    store: Option<&Path>,
+) -> Result<Imported, Error> {
+    // First, so that no database is made for files that are not there.
+    let inputs = files.iter().map(|file| Input::open(session, file));
+    let inputs: Vec<Input> = inputs.collect::<Result<_, _>>()?;
+    let mut taken = Vec::new();
+    let store = match store {
+        Some(path) => {
+            let is_new = path.symlink_metadata().is_err();
+            let done = import_to_store(session, path, inputs, &mut taken);
+            // An empty database would be taken for one that has what was to be in it.
+            let has_rows = |file: &FileTaken| file.counts.new + file.counts.waiting > 0;
+            if is_new && !taken.iter().any(has_rows) {
+                let _ = std::fs::remove_file(path);
             }
+            done?;
+            path.to_owned()
+        }
+        None => {
             session.state()?;
             let mut tracker = Tracker::open(session)?;
             // Which runs are own ones.
             tracker.discover()?;
-            return Ok(Self::Own(Box::new(tracker)));
-        };
-        // One that is empty or older would be written to, if only to bring it up to date.
-        let is_empty = path
-            .symlink_metadata()
-            .is_ok_and(|about| about.is_file() && about.len() == 0);
-        let is_new = is_empty || path.symlink_metadata().is_err();
-        if request.dry_run && !is_new {
-            open_store(path).map_err(|error| match error.kind {
-                Kind::Config => {
-                    error.hinted("without `--dry-run` an older one is brought up to date")
-                }
-                _ => error,
-            })?;
-        }
-        let store = if request.dry_run && is_new {
-            Store::in_memory()
-        } else {
-            Store::open(path)
-        };
-        let store = store.map_err(|error| of_database(error, path))?;
-        if store
-            .is_of_a_node()
-            .map_err(|error| of_database(error, path))?
-        {
-            return Err(failure!(
-                NotPermitted,
-                "`{}` is the database of a node daemon, which alone writes it",
-                path.display()
-            )
-            .hinted("name another database with `--store`"));
-        }
-        Ok(Self::Database(store))
-    }
-
-    fn path(&self) -> PathBuf {
-        match self {
-            Self::Own(tracker) => tracker.store.path().to_owned(),
-            Self::Database(store) => store.path().to_owned(),
-        }
-    }
-
-    fn parts(&mut self) -> (&mut Store, Option<&StateDir>) {
-        match self {
-            Self::Own(tracker) => (&mut tracker.store, Some(&tracker.state)),
-            Self::Database(store) => (store, None),
-        }
-    }
-}
-
-/// A separate database is no index that could be rebuilt.
-fn of_database(error: StoreError, path: &Path) -> Error {
-    let kind = match &error.kind {
-        StoreFault::NotOurs => Kind::NotPermitted,
-        StoreFault::Busy => Kind::TryAgain,
-        StoreFault::Newer | StoreFault::Foreign | StoreFault::Damaged => Kind::Data,
-        _ => Kind::CannotWrite,
-    };
-    let hint = match &error.kind {
-        StoreFault::Newer => "use the newer dlrun".to_owned(),
-        StoreFault::Busy => "try again".to_owned(),
-        _ => format!(
-            "`--store` names the database; `{}` is left as it is",
-            path.display()
-        ),
-    };
-    Error::new(kind, error).hinted(hint)
-}
-
-fn take_file(
-    session: &Session,
-    request: &ImportRequest,
-    target: &mut Target<'_>,
-    from: (impl BufRead, Option<u32>),
-    shown: &str,
-) -> Result<Counts, Error> {
-    let mut display = Display::timed(session.output);
-    let is_database = matches!(target, Target::Database(_));
-    match take(from, request, target, (&mut display, shown)) {
-        Ok(counts) => Ok(counts),
-        Err(Stop::DryRun(counts)) => Ok(*counts),
-        Err(Stop::Wrong(problem)) => Err(wrong(&problem, shown)),
-        Err(Stop::Unreadable(error)) => Err(failure!(Missing, "cannot read `{shown}`: {error}")),
-        Err(Stop::Copy(error)) => Err(error.into()),
-        Err(Stop::Store(error)) if is_database => Err(of_database(error, &target.path())),
-        Err(Stop::Store(error)) => Err(error.into()),
-    }
-}
-
-/// One transaction: all rows of a file, or nothing.
-fn take(
-    (from, owner): (impl BufRead, Option<u32>),
-    request: &ImportRequest,
-    target: &mut Target<'_>,
-    progress: (&mut Display, &str),
-) -> Result<Counts, Stop> {
-    let (store, state) = target.parts();
-    let mut copy = match state.filter(|_| !request.dry_run) {
-        Some(state) => Some(state.begin_import()?),
-        None => None,
-    };
-    let mut kept = None;
-    let done = store.write(|writer| {
-        let mut importer = writer.importer()?;
-        let counts = take_lines(from, owner, &mut importer, copy.as_mut(), Some(progress))?;
-        importer.finish()?;
-        if request.dry_run {
-            return Err(Stop::DryRun(Box::new(counts)));
-        }
-        // The copy first: what the index holds must be found again in files.
-        if let Some(copy) = copy.take().filter(|_| counts.is_news()) {
-            let id = copy.id();
-            writer.note_import(id.as_str(), now_ms(), counts.lines - counts.wrong)?;
-            if copy.keep()? {
-                kept = Some(id);
+            for mut input in inputs {
+                let counts = import_to_records(&mut tracker, &mut input)?;
+                taken.push(input.reported(session, counts));
             }
+            tracker.store.path().to_owned()
+        }
+    };
+    Ok(Imported {
+        store,
+        files: taken,
+    })
+}
+
+/// Into the database `path`; `taken` are the files that are in it, also where another one fails.
+fn import_to_store(
+    session: &Session,
+    path: &Path,
+    inputs: Vec<Input>,
+    taken: &mut Vec<FileTaken>,
+) -> Result<(), Error> {
+    let mut store = Store::open(path).map_err(of_reading)?;
+    if store.is_of_a_node().map_err(of_reading)? {
+        let path = path.display();
+        let error = failure!(NotPermitted, "`{path}` is the database of a node daemon");
+        return Err(error.hinted("name another database with `--store`"));
+    }
+    for mut input in inputs {
+        let counts = store.write(|writer| input.import(writer, None))?;
+        taken.push(input.reported(session, counts));
+    }
+    Ok(())
+}
+
+/// All valid rows of a file, or nothing. The lines are kept too: what the index holds must be found again in files.
+fn import_to_records(tracker: &mut Tracker<'_>, input: &mut Input) -> Result<Counts, Error> {
+    let mut copy = ImportCopy::new()?;
+    let (state, mut kept) = (&tracker.state, None);
+    let done = tracker.store.write(|writer| {
+        let counts = input.import(writer, Some(&mut copy))?;
+        if counts.new + counts.waiting > 0 {
+            let (name, is_new) = state.keep_import(copy)?;
+            // A copy that an earlier import kept outlives the failure of this one.
+            kept = is_new.then(|| name.clone());
+            writer.note_import(
+                &name,
+                now_ms(),
+                counts.lines - counts.wrong - counts.skipped,
+            )?;
         }
         Ok(counts)
     });
-    if let (Err(_), Some(state), Some(id)) = (&done, state, kept) {
-        // It was not taken in, so it was not imported.
-        let _ = state.forget_import(&id);
+    if let (Err(_), Some(name)) = (&done, kept) {
+        let _ = state.forget_import(&name);
     }
     done
 }
 
-/// The lines of a file, and whose it is where they are believed of that user's own runs only. What comes through standard input the
-/// one who imports vouches for.
-fn input(session: &Session, file: &Path) -> Result<(Box<dyn BufRead>, Option<u32>), Error> {
-    if is_stdin(file) {
-        return Ok((Box::new(stdin().lock()), None));
-    }
-    let hint = format!("name the files in it: {}/*.jsonl", file.display());
-    let opened = open_file(file, &hint)?;
-    let owner = opened
-        .metadata()
-        .ok()
-        .map(|about| about.uid())
-        .filter(|uid| !is_believed(session, *uid));
-    Ok((Box::new(BufReader::with_capacity(1 << 16, opened)), owner))
+/// A file that is imported.
+struct Input {
+    file: String,
+    lines: Box<dyn BufRead>,
+    /// Whose runs it may contain; `None`: anybody's.
+    owner: Option<u32>,
 }
 
-/// Who may tell of everybody's runs: who imports, accounts of the system, and who keeps the site's exports.
-fn is_believed(session: &Session, uid: u32) -> bool {
-    let keeps_exports = || {
+impl Input {
+    /// Opens a file; `-` is standard input, whose content the user vouches for.
+    fn open(session: &Session, path: &Path) -> Result<Self, Error> {
+        if path.as_os_str() == "-" {
+            return Ok(Self {
+                file: "standard input".to_owned(),
+                lines: Box::new(BufReader::new(stdin())),
+                owner: None,
+            });
+        }
+        let file = path.display().to_string();
+        let opened = open_file(path, &format!("name the files in it: {file}/*.jsonl"))?;
+        let owner = opened.metadata()?.uid();
+        Ok(Self {
+            file,
+            lines: Box::new(BufReader::with_capacity(1 << 16, opened)),
+            owner: Some(owner).filter(|uid| !is_trusted(session, *uid)),
+        })
+    }
+
+    fn import(
+        &mut self,
+        writer: &Writer<'_>,
+        copy: Option<&mut ImportCopy>,
+    ) -> Result<Counts, Error> {
+        import_lines(&mut self.lines, self.owner, writer, copy)
+            .map_err(|error| error.hinted(format!("nothing of {} was imported", self.file)))
+    }
+
+    fn reported(self, session: &Session, counts: Counts) -> FileTaken {
+        for Problem { line, message } in &counts.problems {
+            session.warning(&format!("{}:{line}: {message}", self.file));
+        }
+        FileTaken {
+            file: self.file,
+            counts,
+        }
+    }
+}
+
+/// Who may add everybody's runs: the user who imports, accounts of the system, and the owner of the site's exports.
+fn is_trusted(session: &Session, uid: u32) -> bool {
+    let owns_exports = || {
         let about = session.settings.export_dir().symlink_metadata();
         about.is_ok_and(|about| about.is_dir() && about.uid() == uid)
     };
-    uid < FIRST_USER || uid == nix::unistd::geteuid().as_raw() || keeps_exports()
+    uid < FIRST_USER || uid == nix::unistd::geteuid().as_raw() || owns_exports()
 }
 
-fn wrong(problem: &Problem, shown: &str) -> Error {
-    let mut error = Error::new(Kind::Data, problem.text(shown)).with_problems(json!([problem]));
-    if let Some(hint) = problem.hint() {
-        error = error.hinted(hint);
+/// Takes all lines in. Those that were taken go into `copy` too. Invalid ones are skipped: anybody whose run is in a file could keep
+/// all of it from being imported. `owner` may add only their own runs.
+pub(crate) fn import_lines(
+    from: &mut dyn BufRead,
+    owner: Option<u32>,
+    writer: &Writer<'_>,
+    mut copy: Option<&mut ImportCopy>,
+) -> Result<Counts, Error> {
+    let (mut counts, mut line, mut number) = (Counts::default(), Vec::new(), 0);
+    let waited = writer.last_waiting()?;
+    // With the line's end and one byte by which it is seen to be longer.
+    let limit = MAX_LINE_BYTES as u64 + 2;
+    while from.take(limit).read_until(b'\n', &mut line)? > 0 {
+        number += 1;
+        let is_long = line.len() > MAX_LINE_BYTES + 1;
+        if is_long && !line.ends_with(b"\n") {
+            from.skip_until(b'\n')?;
+        }
+        let text = line.trim_ascii();
+        if !text.is_empty() {
+            counts.lines += 1;
+            let row = match is_long {
+                true => Err(format!("it is longer than {MAX_LINE_BYTES} bytes")),
+                false => Incoming::read(text).and_then(|row| match owner {
+                    Some(uid) => row.check_owner(uid).map(|()| row),
+                    None => Ok(row),
+                }),
+            };
+            match row {
+                Ok(row) => {
+                    let text = String::from_utf8_lossy(text);
+                    *counts.kinds.entry(row.table.kind()).or_default() += 1;
+                    let taken = writer.import(&row, &text)?;
+                    *counts.count_mut(taken) += 1;
+                    if let Some(copy) = copy.as_mut().filter(|_| taken != Taken::Skipped) {
+                        copy.add(&text)?;
+                    }
+                }
+                Err(message) => {
+                    counts.wrong += 1;
+                    if counts.problems.len() < SHOWN_PROBLEMS {
+                        let line = number;
+                        counts.problems.push(Problem { line, message });
+                    }
+                }
+            }
+        }
+        line.clear();
     }
-    error.hinted("no line of it is a row, so nothing was imported")
+    let arrived = writer.import_waiting(waited)?;
+    counts.waiting -= arrived;
+    counts.new += arrived;
+    Ok(counts)
 }

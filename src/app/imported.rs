@@ -1,9 +1,7 @@
 //! Runs that have no directory here: what was imported of them is in the database alone.
 
-use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 
-use crate::app::accounts;
 use crate::app::error::{Error, Kind, failure};
 use crate::app::track::Tracked;
 use crate::job::RunId;
@@ -23,14 +21,11 @@ pub(crate) fn of_reading(error: StoreError) -> Error {
             Kind::Missing,
             "`--store` names the file of a database; `dlrun import --store DB FILE` makes one",
         ),
-        StoreFault::Denied(path) => {
-            let hint = who_may_read(path);
-            let denied = Error::new(Kind::NotPermitted, error);
-            return match hint {
-                Some(hint) => denied.hinted(hint),
-                None => denied,
-            };
-        }
+        StoreFault::Denied => (
+            Kind::NotPermitted,
+            "its owner, or the members of its group, may read it",
+        ),
+        StoreFault::NotOurs => (Kind::NotPermitted, "name a database of your own"),
         StoreFault::Unreadable => (Kind::TryAgain, "the disk of the database gives no answer"),
         StoreFault::Older => (
             Kind::Config,
@@ -43,37 +38,16 @@ pub(crate) fn of_reading(error: StoreError) -> Error {
         StoreFault::Foreign => (Kind::Config, "name a file that is a database of dlrun's"),
         StoreFault::Damaged => (
             Kind::Data,
-            "bring a copy of it back, or import into another; of your own index `dlrun list --reindex` makes a new one",
+            "restore a copy of it; `dlrun list --reindex` rebuilds your own index",
         ),
-        StoreFault::Changed => (
+        StoreFault::CannotOpen => (
             Kind::TryAgain,
-            "a node daemon began to write to it; nothing was delivered, so try again",
+            "start its node daemon, or read it as the user who may write it",
         ),
         StoreFault::Busy => (Kind::TryAgain, "try again later"),
         _ => return error.into(),
     };
     Error::new(kind, error).hinted(hint)
-}
-
-/// Who may read what the caller may not: the group or the owner of the file, or of the directory that is closed. `None`: nobody can
-/// tell.
-fn who_may_read(path: &Path) -> Option<String> {
-    let path = std::path::absolute(path).ok()?;
-    let (place, about) = path
-        .ancestors()
-        .find_map(|place| Some((place, place.metadata().ok()?)))?;
-    let (shown, bit) = (place.display(), if about.is_dir() { 0o010 } else { 0o040 });
-    Some(if about.mode() & bit == 0 {
-        format!(
-            "`{shown}` is for its owner alone, {}",
-            accounts::user(about.uid())
-        )
-    } else {
-        format!(
-            "`{shown}` is for the members of {}",
-            accounts::group(about.gid())
-        )
-    })
 }
 
 /// What is known of a run, or of an element of its array, by the database alone.

@@ -69,7 +69,7 @@ pub(crate) fn read(session: &Session, run: &RunDir, tracked: &mut Tracked) -> In
     let nodes = tracked.reading.outcome.nodes.iter().take(NODES_READ);
     let sampled: Vec<Option<Sampled>> = nodes
         .map(|node| {
-            let series = Series::digest(run, node);
+            let series = Series::read(run, node, None);
             notes.extend(series.notes);
             series.sampled
         })

@@ -3,10 +3,10 @@
 use std::io::{self, IsTerminal, Write};
 
 use serde::Serialize;
-use serde_json::{Value, json};
+use serde_json::Value;
 
-use crate::app::error::{Error, Kind, failure};
-use crate::foundation::diagnostic::printable;
+use crate::app::error::{Error, ErrorAnswer, Kind, failure};
+use crate::foundation::diagnostic::{folded, printable};
 
 /// Version of the JSON envelope.
 const SCHEMA_VERSION: u32 = 1;
@@ -17,12 +17,27 @@ const COLUMNS: usize = 100;
 fn unsign_zeros(value: &mut Value) {
     match value {
         Value::Number(number) if number.is_f64() && number.as_f64() == Some(0.0) => {
-            *value = json!(0.0)
+            *value = 0.0.into()
         }
         Value::Array(values) => values.iter_mut().for_each(unsign_zeros),
         Value::Object(values) => values.values_mut().for_each(unsign_zeros),
         _ => {}
     }
+}
+
+/// What every `--json` prints, on one line.
+#[derive(Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+pub(crate) struct Envelope<'a> {
+    #[serde(skip_serializing_if = "Option::is_none")]
+    error: Option<ErrorAnswer>,
+    ok: bool,
+    /// The verb as it is typed, such as `image build`.
+    operation: &'a str,
+    /// What the verb answers.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    result: Option<Value>,
+    schema_version: u32,
 }
 
 /// How this command talks.
@@ -68,10 +83,21 @@ impl Output {
         let mut value =
             serde_json::to_value(answer).map_err(|error| Error::new(Kind::Internal, error))?;
         unsign_zeros(&mut value);
-        let envelope = json!({
-            "schema_version": SCHEMA_VERSION, "operation": self.operation, "ok": true, "result": value,
-        });
-        Ok(format!("{envelope}\n"))
+        self.line(Some(value), None)
+    }
+
+    fn line(&self, result: Option<Value>, error: Option<ErrorAnswer>) -> Result<String, Error> {
+        let envelope = Envelope {
+            ok: error.is_none(),
+            error,
+            operation: self.operation,
+            result,
+            schema_version: SCHEMA_VERSION,
+        };
+        let value = serde_json::to_value(&envelope);
+        value
+            .map(|value| format!("{value}\n"))
+            .map_err(|error| Error::new(Kind::Internal, error))
     }
 
     /// Prints the result: `text` for people, `answer` for programs. What names from outside could do to a terminal is taken
@@ -129,10 +155,8 @@ impl Output {
     /// Reports a failed command: on standard error for people, on standard output for programs.
     pub(crate) fn failure(&self, error: &Error) {
         if self.json {
-            let envelope = json!({
-                "schema_version": SCHEMA_VERSION, "operation": self.operation, "ok": false, "error": error.to_json(),
-            });
-            if let Err(unwritten) = self.raw(format!("{envelope}\n").as_bytes()) {
+            let line = self.line(None, Some(error.answer()));
+            if let Err(unwritten) = line.and_then(|line| self.raw(line.as_bytes())) {
                 let _ = write!(
                     io::stderr(),
                     "{}{}",
@@ -146,46 +170,14 @@ impl Output {
     }
 }
 
-/// A text with lines of up to `columns` characters, broken between words; what follows is two blanks further in.
-fn folded(text: &str, columns: usize) -> String {
-    let mut shown = String::new();
-    for line in text.lines() {
-        let indent = line.chars().take_while(|c| *c == ' ').count() + 2;
-        let (mut used, mut is_begun) = (0, false);
-        for word in line.split(' ') {
-            let length = word.chars().count();
-            if is_begun && used + 1 + length > columns && !word.is_empty() {
-                shown.push_str(&format!("\n{:indent$}", ""));
-                (used, is_begun) = (indent, false);
-            }
-            if is_begun {
-                shown.push(' ');
-                used += 1;
-            }
-            shown.push_str(word);
-            (used, is_begun) = (used + length, true);
-        }
-        shown.push('\n');
-    }
-    shown
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
 
     #[test]
     fn zero_has_no_sign_in_json() {
-        let value = json!({ "a": [-0.0, -1.5, 0], "b": { "c": -0.0 } });
+        let value = serde_json::json!({ "a": [-0.0, -1.5, 0], "b": { "c": -0.0 } });
         let text = Output::new(true, "show").envelope(&value).expect("JSON");
         assert!(text.contains(r#""a":[0.0,-1.5,0],"b":{"c":0.0}"#), "{text}");
-    }
-
-    #[test]
-    fn long_lines_are_broken_between_words_and_short_ones_stay() {
-        let text = "  one two three four\nshort\n";
-        assert_eq!(folded(text, 12), "  one two\n    three\n    four\nshort\n");
-        assert_eq!(folded("a  b   c\n", 12), "a  b   c\n");
-        assert_eq!(folded("/a/very/long/path\n", 5), "/a/very/long/path\n");
     }
 }

@@ -10,8 +10,10 @@ use indicatif::{ProgressBar, ProgressStyle};
 
 use crate::app::output::Output;
 use crate::foundation::clock::now_ms;
+use crate::foundation::diagnostic::printable;
+use crate::foundation::lock::Owner;
 use crate::foundation::units::display_seconds;
-use crate::image::python;
+use crate::image::Progress;
 use crate::job::TimingPattern;
 use crate::observe::timing::Follower;
 use crate::record::Epoch;
@@ -23,7 +25,7 @@ pub(crate) struct Display {
     last: String,
     start: Instant,
     /// The step of an image that is made now.
-    pub(crate) phase: Option<&'static str>,
+    phase: Option<String>,
 }
 
 impl Display {
@@ -54,7 +56,7 @@ impl Display {
     }
 
     /// ` (3min 20s)`: for lines that stay, where no clock is shown.
-    pub(crate) fn passed(&self) -> String {
+    fn passed(&self) -> String {
         let seconds = self.start.elapsed().as_secs();
         let shown = self.bar.is_none() && seconds > 0;
         if shown {
@@ -80,7 +82,7 @@ impl Display {
     /// What happens now: redrawn on a terminal; elsewhere printed where `lasting` and new.
     pub(crate) fn now(&mut self, text: &str, lasting: bool) {
         match &self.bar {
-            Some(bar) => bar.set_message(crate::foundation::diagnostic::printable(text)),
+            Some(bar) => bar.set_message(printable(text)),
             None if lasting && text != self.last => self.output.note(text),
             None => {}
         }
@@ -88,51 +90,49 @@ impl Display {
     }
 
     /// Progress of an environment.
-    pub(crate) fn environment(&mut self, progress: &python::Progress) {
+    pub(crate) fn environment(&mut self, progress: &Progress<'_>) {
         match progress {
-            python::Progress::Waiting(Some(owner)) => {
+            Progress::Waiting(owner) => {
+                let who = in_brackets(*owner);
                 self.now(
-                    &format!(
-                        "another dlrun makes this environment (pid {} on {})",
-                        owner.pid, owner.host
-                    ),
+                    &format!("another dlrun creates this environment{who}"),
                     true,
                 );
             }
-            python::Progress::Waiting(None) => {
-                self.now("another dlrun makes this environment", true)
+            Progress::Phase(phase) => self.now(&format!("environment: {phase}"), true),
+            // pip prints hundreds of lines. A terminal shows each for its moment, a log only what takes long.
+            Progress::Line(line) => {
+                let line = line.split(" (from ").next().unwrap_or(line);
+                let lasts = line.starts_with("Collecting") || line.starts_with("Successfully");
+                self.now(&format!("environment: {line}"), lasts);
             }
-            python::Progress::Creating => self.now("environment: making a new one", true),
-            python::Progress::Installing(line) => self.installing(line),
-            python::Progress::Finishing => self.now("environment: ready", true),
         }
     }
 
-    /// pip prints hundreds of lines. A terminal shows each for its moment, a log only what takes long.
-    fn installing(&mut self, line: &str) {
-        let line = line.split(" (from ").next().unwrap_or(line);
-        let Some((milestone, packages)) = line
-            .split_once(": ")
-            .filter(|(word, _)| word.starts_with("Installing"))
-        else {
-            match line.strip_prefix("Successfully installed ") {
-                Some(packages) => {
-                    let count = packages.split_whitespace().count();
-                    self.now(&format!("environment: installed {count} packages"), true);
-                }
-                None => self.now(
-                    &format!("environment: {line}"),
-                    line.starts_with("Collecting"),
-                ),
+    /// Progress of an image.
+    pub(crate) fn image(&mut self, name: &str, progress: &Progress<'_>) {
+        match progress {
+            Progress::Waiting(owner) => {
+                let who = in_brackets(*owner);
+                self.now(&format!("{name}: another dlrun makes it{who}"), true);
             }
-            return;
-        };
-        let count = packages.split(", ").count();
-        self.now(
-            &format!("environment: {} ({count})", milestone.to_lowercase()),
-            true,
-        );
+            Progress::Phase(phase) => {
+                let (phase, passed) = (printable(phase), self.passed());
+                self.now(&format!("{name}: {phase}{passed}"), true);
+                self.phase = Some(phase);
+            }
+            Progress::Line(line) => {
+                let phase = self.phase.as_deref().unwrap_or("starting");
+                let text = format!("{name}: {phase} | {}", printable(line));
+                self.now(&text, false);
+            }
+        }
     }
+}
+
+/// ` (pid 12 on node3)`, where that is known.
+pub(crate) fn in_brackets(owner: Option<&Owner>) -> String {
+    owner.map_or_else(String::new, |owner| format!(" ({owner})"))
 }
 
 impl Drop for Display {
@@ -174,7 +174,7 @@ impl Epochs {
     }
 
     /// Reads what is new and prints the epochs that ended, each behind `whose` it is.
-    pub(crate) fn tell(&mut self, display: &Display, whose: &str) {
+    pub(crate) fn print(&mut self, display: &Display, whose: &str) {
         let Some(follower) = &mut self.follower else {
             return;
         };
@@ -275,13 +275,13 @@ mod tests {
         let mut file = File::create(&path).expect("a file");
         let display = Display::new(Output::new(true, "wait"));
         let mut epochs = Epochs::new(path, None);
-        epochs.tell(&display, "");
+        epochs.print(&display, "");
         let begin = SystemTime::now() - Duration::from_secs(60);
         for epoch in 1..=3_u64 {
             writeln!(file, "epoch {epoch} loss 0.5").expect("a line");
             file.set_modified(begin + Duration::from_millis(700 * epoch))
                 .expect("its time");
-            epochs.tell(&display, "");
+            epochs.print(&display, "");
         }
         let progress = epochs.follower.expect("no pattern").progress();
         assert_eq!(progress.epochs_completed, 3);

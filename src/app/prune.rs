@@ -1,21 +1,16 @@
-//! Deletes the records of runs that are over, and their output where that is asked for.
+//! Deletes the records of runs that are over.
 
 use std::collections::BTreeSet;
 use std::fs;
-use std::io;
-use std::os::unix::fs::MetadataExt;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
-use nix::unistd::getuid;
 use serde::Serialize;
 
 use crate::app::error::Error;
-use crate::app::output_files::{Wanted, outputs};
 use crate::app::session::Session;
-use crate::app::track::{FORGET_AFTER_MS, Tracked, Tracker};
+use crate::app::track::{FORGET_AFTER_MS, Tracker};
 use crate::foundation::clock::now_ms;
 use crate::job::{JobState, RunId};
-use crate::plan::Plan;
 use crate::record::RunRow;
 use crate::record::store::{Filter, StoreError};
 
@@ -30,14 +25,13 @@ pub(crate) struct PruneRequest<'a> {
     pub(crate) before: Option<u64>,
     /// All but so many of the newest.
     pub(crate) keep: Option<usize>,
-    /// Their output files too.
-    pub(crate) outputs: bool,
     /// Delete them; else they are only chosen.
     pub(crate) delete: bool,
 }
 
 /// A run that is to go.
 #[derive(Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub(crate) struct Chosen {
     pub(crate) run_id: RunId,
     pub(crate) name: String,
@@ -47,13 +41,12 @@ pub(crate) struct Chosen {
     pub(crate) submitted_at_ms: u64,
     /// Of its directory.
     pub(crate) bytes: u64,
-    /// Those that are to be deleted; once the run is deleted those that were.
-    pub(crate) outputs: Vec<PathBuf>,
     pub(crate) deleted: bool,
 }
 
 /// A run that would go, and why it stays.
 #[derive(Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub(crate) struct Left {
     pub(crate) run_id: RunId,
     pub(crate) why: String,
@@ -61,6 +54,7 @@ pub(crate) struct Left {
 
 /// What was chosen, and what became of it.
 #[derive(Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub(crate) struct Pruned {
     pub(crate) runs: Vec<Chosen>,
     pub(crate) left: Vec<Left>,
@@ -97,7 +91,7 @@ fn choose(
     request: &PruneRequest<'_>,
     named: &BTreeSet<RunId>,
 ) -> Result<Pruned, Error> {
-    let (mut going, mut left, mut kept, mut newer) = (Vec::new(), Vec::new(), Vec::new(), 0);
+    let (mut going, mut left, mut newer) = (Vec::new(), Vec::new(), 0);
     // The newest comes first.
     for row in rows {
         let run_id = row.record.run_id.clone();
@@ -120,43 +114,13 @@ fn choose(
         };
         match why {
             Some(why) if is_meant => left.push(Left { run_id, why }),
-            None if is_meant => {
-                going.push(row);
-                continue;
-            }
+            None if is_meant => going.push(row),
             _ => {}
         }
-        kept.extend(
-            row.record
-                .output
-                .filter(|_| request.outputs)
-                .map(|output| canonical(Path::new(&output))),
-        );
     }
-    let (arrays, kept): (Vec<_>, BTreeSet<_>) = (
-        kept.iter()
-            .filter(|path| path.to_string_lossy().contains("%a"))
-            .cloned()
-            .collect(),
-        kept.into_iter().collect(),
-    );
-    // A file that another run writes too is not this run's alone.
-    let is_kept = |path: &Path| {
-        let path = canonical(path);
-        kept.contains(&path) || arrays.iter().any(|array| is_of_array(array, &path))
-    };
     let chosen = going.into_iter().map(|row| {
-        let run = tracker
-            .state
-            .path()
-            .join("runs")
-            .join(row.record.run_id.as_str());
-        let mut outputs = if request.outputs {
-            outputs_of(tracker, &row)
-        } else {
-            Vec::new()
-        };
-        outputs.retain(|path| !is_kept(path));
+        let runs = tracker.state.path().join("runs");
+        let run = runs.join(row.record.run_id.as_str());
         Chosen {
             run_id: row.record.run_id,
             name: row.record.name,
@@ -164,7 +128,6 @@ fn choose(
             ended_at_ms: row.status.ended_at_ms,
             submitted_at_ms: row.record.submitted_at_ms,
             bytes: size(&run),
-            outputs,
             deleted: false,
         }
     });
@@ -181,63 +144,6 @@ fn is_over(row: &RunRow) -> bool {
     row.status.state.is_final() || (is_lost && age > FORGET_AFTER_MS)
 }
 
-/// A path by which two names of one file are equal; of a missing file its directory's.
-fn canonical(path: &Path) -> PathBuf {
-    let of_dir = || {
-        Some(
-            fs::canonicalize(path.parent()?)
-                .ok()?
-                .join(path.file_name()?),
-        )
-    };
-    fs::canonicalize(path)
-        .ok()
-        .or_else(of_dir)
-        .unwrap_or_else(|| path.to_owned())
-}
-
-/// Says whether a file may be that of an element of an array, whose name has `%a` for the index.
-fn is_of_array(array: &Path, path: &Path) -> bool {
-    let (array, path) = (array.to_string_lossy(), path.to_string_lossy());
-    let ends = (
-        array.split("%a").next().unwrap_or_default(),
-        array.rsplit("%a").next().unwrap_or_default(),
-    );
-    path.starts_with(ends.0) && path.ends_with(ends.1)
-}
-
-/// The output files of a run: regular ones of this user, whose names have the job's id. Others may have been the user's
-/// before the run, which appended to them.
-fn outputs_of(tracker: &Tracker<'_>, row: &RunRow) -> Vec<PathBuf> {
-    let found = tracker.state.run(&row.record.run_id).ok().and_then(|run| {
-        let plan: Plan = serde_json::from_str(&run.read_plan().ok()?).ok()?;
-        let reading = run
-            .newest_outcome(0)
-            .ok()
-            .filter(|_| plan.has_own_output())?;
-        let elements = tracker
-            .store
-            .elements(&row.record.run_id)
-            .unwrap_or_default();
-        let tracked = Tracked {
-            record: row.record.clone(),
-            status: row.status.clone(),
-            reading,
-            elements,
-        };
-        outputs(&run, &tracked, Wanted::default()).ok()
-    });
-    let mut paths: Vec<PathBuf> = found.into_iter().flatten().map(|file| file.path).collect();
-    let is_mine = |path: &PathBuf| {
-        fs::symlink_metadata(path)
-            .is_ok_and(|file| file.is_file() && file.uid() == getuid().as_raw())
-    };
-    paths.retain(is_mine);
-    paths.sort();
-    paths.dedup();
-    paths
-}
-
 /// Bytes of the files below a directory; what cannot be read counts nothing.
 fn size(dir: &Path) -> u64 {
     let entries = fs::read_dir(dir).into_iter().flatten().flatten();
@@ -249,15 +155,7 @@ fn size(dir: &Path) -> u64 {
     entries.map(of_entry).sum()
 }
 
-/// The output first: without its record nobody would find it.
-fn delete(tracker: &mut Tracker<'_>, chosen: &mut Chosen) -> Result<(), String> {
-    for path in std::mem::take(&mut chosen.outputs) {
-        match fs::remove_file(&path) {
-            Ok(()) => chosen.outputs.push(path),
-            Err(error) if error.kind() == io::ErrorKind::NotFound => {}
-            Err(error) => return Err(format!("{}: {error}", path.display())),
-        }
-    }
+fn delete(tracker: &mut Tracker<'_>, chosen: &Chosen) -> Result<(), String> {
     let run_id = &chosen.run_id;
     let dir = tracker.state.path().join("runs").join(run_id.as_str());
     if dir.exists() {

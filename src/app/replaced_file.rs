@@ -9,7 +9,8 @@ use std::path::Path;
 use crate::app::error::{Error, Kind, failure};
 
 /// What to do about a file of `--output` that cannot be written.
-pub(crate) const OTHER_OUTPUT: &str = "name another file with `--output`";
+pub(crate) const OTHER_OUTPUT: &str =
+    "name another file with `--output`; `--output -` writes to standard output";
 
 /// The directory of a file.
 pub(crate) fn directory(path: &Path) -> &Path {
@@ -34,7 +35,7 @@ pub(crate) fn cannot_write(path: &Path, error: &io::Error, elsewhere: &str) -> E
 }
 
 /// Only a regular file is replaced: not what a link leads to, no device, no directory. Returns its rights, if it exists.
-pub(crate) fn may_write(path: &Path) -> Result<Option<Permissions>, Error> {
+pub(crate) fn may_write(path: &Path, elsewhere: &str) -> Result<Option<Permissions>, Error> {
     match fs::symlink_metadata(path) {
         Ok(file) if file.is_file() => Ok(Some(file.permissions())),
         Ok(_) => Err(failure!(
@@ -42,9 +43,9 @@ pub(crate) fn may_write(path: &Path) -> Result<Option<Permissions>, Error> {
             "cannot write `{}`: it exists and is no regular file",
             path.display()
         )
-        .hinted("name another file; `--output -` writes to standard output")),
+        .hinted(elsewhere)),
         Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
-        Err(error) => Err(cannot_write(path, &error, OTHER_OUTPUT)),
+        Err(error) => Err(cannot_write(path, &error, elsewhere)),
     }
 }
 
@@ -56,7 +57,7 @@ pub(crate) fn replace_file<T>(
     elsewhere: &str,
     write: impl FnOnce(&mut File) -> Result<T, Error>,
 ) -> Result<T, Error> {
-    let rights = may_write(path)?;
+    let rights = may_write(path, elsewhere)?;
     let cannot = |error| cannot_write(path, &error, elsewhere);
     let Some(name) = path.file_name() else {
         return Err(failure!(Usage, "`{}` names no file", path.display()).hinted(elsewhere));

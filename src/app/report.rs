@@ -114,7 +114,7 @@ fn one(
 ) -> Run {
     let (mut timelines, mut sampled, mut notes) = (Vec::new(), Vec::new(), Vec::new());
     for node in tracked.reading.outcome.nodes.iter().take(NODES_DRAWN) {
-        let series = Series::curves(dir, node, points);
+        let series = Series::read(dir, node, Some(points));
         timelines.push(series.timeline);
         sampled.push(series.sampled);
         notes.extend(series.notes);

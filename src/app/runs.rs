@@ -4,9 +4,8 @@ use std::path::Path;
 
 use serde::Serialize;
 
-use crate::app::error::{Error, Kind, failure};
+use crate::app::error::{Error, Kind};
 use crate::app::imported::{imported_run, open_store};
-use crate::app::live;
 use crate::app::session::Session;
 use crate::app::track::{Tracked, Tracker, found};
 use crate::job::{JobId, JobState, RunId};
@@ -43,7 +42,7 @@ pub(crate) fn list_runs(
     };
     if request.reindex {
         let runs = tracker.reindex()?;
-        session.note(&format!("indexed {runs} runs anew"));
+        session.note(&format!("indexed {runs} runs again"));
     }
     tracker.refresh_unfinished(request.history)?;
     with_prefixes(&tracker.store, request).map(Some)
@@ -72,6 +71,7 @@ pub(crate) fn run_completions(session: &Session, limit: usize) -> Option<Vec<Str
 
 /// An attempt of a run or of an element.
 #[derive(Debug, Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub(crate) struct AttemptSeen {
     pub(crate) element: Option<u32>,
     pub(crate) attempt: Option<u32>,
@@ -103,8 +103,6 @@ pub(crate) struct Shown {
     pub(crate) tracked: Tracked,
     /// Its files; `None` of one that was imported.
     pub(crate) dir: Option<RunDir>,
-    /// Whether epochs and metrics were read from the output just now.
-    pub(crate) is_live: bool,
     /// All of a single run or of one element; of an array those of the elements that were requeued.
     pub(crate) attempts: Vec<AttemptSeen>,
     /// What the command line said in place of the job file.
@@ -119,8 +117,6 @@ pub(crate) struct ShowRequest<'a> {
     pub(crate) store: Option<&'a Path>,
     /// Ask the scheduler's accounting too.
     pub(crate) history: bool,
-    /// Its series is wanted, which imported runs do not have.
-    pub(crate) series: bool,
 }
 
 /// Looks at a run.
@@ -133,13 +129,6 @@ pub(crate) fn look_at_run(session: &Session, request: &ShowRequest<'_>) -> Resul
     let mut tracker = Tracker::open(session)?;
     let run_id = tracker.find(request.run)?;
     if tracker.store.is_imported(&run_id)? {
-        if request.series {
-            return Err(failure!(
-                Missing,
-                "run {run_id} was imported: its series is not in files here"
-            )
-            .hinted("`dlrun export --what samples` gives what is in the index"));
-        }
         return Shown::imported(&tracker.store, &run_id, request.element);
     }
     let mut tracked = tracker.look_at(&run_id, request.history)?;
@@ -147,13 +136,11 @@ pub(crate) fn look_at_run(session: &Session, request: &ShowRequest<'_>) -> Resul
     if let Some(element) = request.element {
         tracked = element_of(&dir, tracked, element)?;
     }
-    let is_live = live::refresh(&mut tracked);
     Ok(Shown {
         attempts: attempts(&dir, &tracked, request.element),
         overrides: plan_of(&dir).map(|plan| plan.overrides).unwrap_or_default(),
         tracked,
         dir: Some(dir),
-        is_live,
     })
 }
 
@@ -162,7 +149,6 @@ impl Shown {
         Ok(Self {
             tracked: imported_run(store, run_id, element)?,
             dir: None,
-            is_live: false,
             attempts: Vec::new(),
             overrides: Vec::new(),
         })

@@ -173,6 +173,8 @@ impl Session {
         let (bin_dir, timeout) = match kind {
             SchedulerKind::Torque => (self.qsubs.commands(kind)?, settings.torque_timeout()),
             SchedulerKind::OpenPbs => (self.qsubs.commands(kind)?, settings.openpbs_timeout()),
+            // Local jobs need no commands: nothing is looked for in `PATH`.
+            kind if kind.is_local() => (None, settings.slurm_timeout()),
             // Slurm's commands lie together: where one was found, the others need not be looked for.
             _ => {
                 let sbatch = self.slurm.sbatch();

@@ -198,10 +198,8 @@ pub(crate) fn until_over(
                 .collect());
         }
         if interrupt.came() {
-            return Err(
-                failure!(TryAgain, "interrupted; what was submitted goes on")
-                    .hinted("`dlrun wait` waits again, `dlrun cancel` ends a run"),
-            );
+            return Err(failure!(TryAgain, "interrupted; submitted jobs continue")
+                .hinted("`dlrun wait` waits again, `dlrun cancel` ends a run"));
         }
         if limit.is_some_and(|limit| begun.elapsed() >= limit) {
             return Err(
@@ -223,7 +221,7 @@ fn show_epochs(watched: &mut [Watched], display: &Display) {
             format!("[{}] ", &run_id.as_str()[..6])
         };
         if let Some(epochs) = epochs {
-            epochs.tell(display, &whose);
+            epochs.print(display, &whose);
         }
     }
 }

@@ -12,7 +12,7 @@ pub(crate) fn compared(tracked: &Tracked) -> Option<CheckedForecast> {
     let (record, status) = (&tracked.record, &tracked.status);
     let forecast = record.forecast.as_ref()?;
     let outcome = &tracked.reading.outcome;
-    let nodes: Vec<NodeMeasure> = outcome.nodes.iter().map(NodeMeasure::of).collect();
+    let nodes: Vec<NodeMeasure> = outcome.nodes.iter().map(NodeMeasure::from_record).collect();
     let (begin, end) = (outcome.start.as_ref(), outcome.end.as_ref());
     let shell_code = end.and_then(|end| end.exit_code);
     let (started, ended) = (status.started_at_ms, status.ended_at_ms);
@@ -20,7 +20,7 @@ pub(crate) fn compared(tracked: &Tracked) -> Option<CheckedForecast> {
     let start = Start {
         element: attempt.map_or(0, |attempt| attempt.element),
         attempt: attempt.map_or(0, |attempt| attempt.attempt),
-        ending: Ending::of(Some(status.state), true, shell_code, &nodes),
+        ending: Ending::new(Some(status.state), true, shell_code, &nodes),
         started_at_ms: begin.map(|mark| mark.at_ms).or(started),
         ended_at_ms: end.map(|mark| mark.ended_at_ms(begin)).or(ended),
         nodes,
@@ -33,7 +33,7 @@ pub(crate) fn compared(tracked: &Tracked) -> Option<CheckedForecast> {
         queue: None,
         situation: Situation::default(),
     };
-    Some(CheckedForecast::of(forecast, &start.observe(&submitted)?))
+    Some(CheckedForecast::new(forecast, &start.observe(&submitted)?))
 }
 
 /// The line of the table of a run that has a forecast.

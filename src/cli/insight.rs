@@ -23,22 +23,8 @@ pub(crate) fn add_rows(insight: &Insight, rows: &mut Rows) {
         };
         rows.add_known(name, compared_text(compared));
     }
-    let used = &insight.used;
-    let energy = [
-        used.gpu_joules_per_epoch
-            .map(|joules| format!("{} an epoch", energy_text(joules))),
-        used.gpu_joules_per_sample
-            .map(|joules| format!("{} a sample", energy_text(joules))),
-    ];
-    rows.add_list("GPU energy", &known(energy), ", ");
-    for balance in insight.balance.iter().filter(|balance| balance.is_uneven) {
-        let (least, most) = (&balance.least_node, &balance.most_node);
-        let text = format!(
-            "{}: {:.1} on {least}, {:.1} on {most}",
-            balance.what, balance.least, balance.most
-        );
-        rows.add("uneven", text);
-    }
+    let energy = insight.used.gpu_energy_joules;
+    rows.add_known("GPU energy", energy.map(energy_text));
 }
 
 fn known<const N: usize>(parts: [Option<String>; N]) -> Vec<String> {

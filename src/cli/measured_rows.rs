@@ -1,14 +1,10 @@
-//! What a run's records say of its container, GPUs, quotas, memory that ran out, and events: the part of `show` that most
+//! What a run's records say of its container, GPUs, quotas and memory that ran out: the part of `show` that most
 //! runs have little of.
 
 use super::insight::energy_text;
 use super::table::Rows;
-use crate::app::times::local_time;
 use crate::foundation::units::{Bytes, display_seconds};
-use crate::record::{ContainerRecord, Event, GpuUsage, NodeRecord, RunImage, Usage};
-
-/// Events that are shown; of more the last.
-const EVENTS_SHOWN: usize = 5;
+use crate::record::{ContainerRecord, GpuUsage, NodeRecord, RunImage, Usage};
 
 /// Image, runtime and flags; each node's where they differ. `planned` is what the submission knew.
 pub(super) fn add_container(planned: Option<&RunImage>, nodes: &[NodeRecord], rows: &mut Rows) {
@@ -80,7 +76,6 @@ pub(super) fn add_rows(usage: &Usage, nodes: &[NodeRecord], rows: &mut Rows) {
     for node in nodes {
         rows.add_known(&of_node("cgroup", node, nodes), node.cgroup.as_deref());
     }
-    add_events(nodes, rows);
 }
 
 /// The name of a row, with the node's where there are several.
@@ -125,34 +120,10 @@ fn gpu_text(usage: &GpuUsage, wall_seconds: Option<f64>) -> String {
     parts.join(", ")
 }
 
-/// How many events there were, and the last of them.
-fn add_events(nodes: &[NodeRecord], rows: &mut Rows) {
-    let of = |node| move |event| (node, event);
-    let events = nodes
-        .iter()
-        .flat_map(|node| node.events.iter().map(of(node)));
-    let mut events: Vec<(&NodeRecord, &Event)> = events.collect();
-    events.sort_by_key(|(_, event)| event.at_ms);
-    let older = events.len().saturating_sub(EVENTS_SHOWN);
-    for (place, (node, event)) in events.iter().skip(older).enumerate() {
-        let name = match (place, older) {
-            (0, 0) => "events".to_owned(),
-            (0, older) => format!("events ({older} older)"),
-            _ => String::new(),
-        };
-        let detail = match event.detail.as_str() {
-            "" => String::new(),
-            detail => format!(": {detail}"),
-        };
-        let (at, on) = (local_time(event.at_ms), of_node("", node, nodes));
-        rows.add(name, format!("{at}{on} {}{detail}", event.kind.as_str()));
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::record::{EventKind, GpuFacts, MeasureKey, NodeState};
+    use crate::record::{GpuFacts, MeasureKey, NodeState};
 
     fn node(name: &str) -> NodeRecord {
         NodeRecord {
@@ -257,32 +228,6 @@ mod tests {
             ["CPU quota", "OOM kills", "cgroup n1", "cgroup n2"]
         );
         assert_eq!(names(&nodes[..1]), ["CPU quota", "OOM kills", "cgroup"]);
-    }
-
-    #[test]
-    fn the_last_events_of_all_nodes_are_shown_in_order() {
-        let mut nodes = [node("n1"), node("n2")];
-        for at in 0..7_u64 {
-            let event = Event {
-                at_ms: 1000 * at,
-                kind: EventKind::Xid,
-                detail: format!("number {at}"),
-            };
-            nodes[usize::from(at % 2 == 0)].events.push(event);
-        }
-        let found = shown(&Usage::default(), &nodes);
-        assert_eq!(found.len(), EVENTS_SHOWN);
-        assert_eq!(
-            (found[0][0].as_str(), found[1][0].as_str()),
-            ("events (2 older)", "")
-        );
-        assert!(
-            found[0][1].ends_with("n2 xid: number 2") && found[4][1].ends_with("n2 xid: number 6"),
-            "{found:?}"
-        );
-        nodes[0].events.clear();
-        nodes[1].events.truncate(1);
-        assert_eq!(shown(&Usage::default(), &nodes)[0][0], "events");
     }
 
     #[test]

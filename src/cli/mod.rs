@@ -6,10 +6,12 @@ mod elements;
 mod forecast;
 mod insight;
 mod measured_rows;
-mod series;
 mod summary;
 mod table;
 mod top;
+
+#[cfg(test)]
+mod tests_answers;
 
 use std::ffi::OsString;
 
@@ -95,7 +97,7 @@ fn dispatch(cli: &Cli, output: Output) -> Result<u8, Error> {
         Verb::Render(args) => {
             commands::render::run(&session(args.job.options.scheduler.as_deref())?, args)
         }
-        Verb::Convert(args) => commands::convert::run(&session(None)?, args),
+        Verb::Convert(args) => commands::convert::run(output, args),
         Verb::List(args) => commands::list::run(&session(None)?, args),
         Verb::Show(args) => commands::show::run(&session(None)?, args),
         Verb::Report(args) => commands::report::run(&session(None)?, args),

@@ -1,9 +1,9 @@
 //! What is known of a run, for people and for programs.
 
-use std::collections::BTreeSet;
+use std::borrow::Cow;
 use std::path::Path;
 
-use serde_json::{Value, json};
+use serde::Serialize;
 
 use crate::app::insight;
 use crate::app::runs::Shown;
@@ -16,10 +16,11 @@ use crate::cli::{forecast, measured_rows};
 use crate::foundation::clock::now_ms;
 use crate::foundation::units::{Bytes, display_seconds};
 use crate::job::JobState;
+use crate::learn::model::CheckedForecast;
 use crate::observe::monitor::cgroup::NOT_COUNTED;
 use crate::record::{
-    Conditions, EpochSummary, Identity, Missing, NodeRecord, NodeState, Status, Usage,
-    summarise_epochs,
+    Conditions, Element, EpochSummary, Identity, Missing, NodeRecord, NodeState, RunRecord, Status,
+    Usage, summarise_epochs,
 };
 use crate::report::insight::Insight;
 
@@ -47,37 +48,68 @@ fn epochs(tracked: &Tracked) -> Option<EpochSummary> {
     summarise_epochs(&timed_node(tracked)?.progress, samples)
 }
 
+/// The epochs and the usage of a run, over all its nodes.
+#[derive(Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+struct Summary {
+    epochs: Option<EpochSummary>,
+    usage: Usage,
+}
+
+/// A run for programs.
+#[derive(Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+pub(crate) struct RunAnswer<'a> {
+    run: &'a RunRecord,
+    status: &'a Status,
+    attempt: Option<u32>,
+    summary: Summary,
+    nodes: &'a [NodeRecord],
+    unreadable: &'a [Missing],
+    records: Option<Cow<'a, str>>,
+    /// The forecast compared with what was measured.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    foretold: Option<CheckedForecast>,
+    #[serde(skip_serializing_if = "<[_]>::is_empty")]
+    elements: &'a [Element],
+}
+
+/// What is known of several runs, or what was done to them.
+#[derive(Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+pub(crate) struct Runs<T> {
+    pub(crate) runs: Vec<T>,
+}
+
 /// The run as JSON: what was submitted, its status, what follows from the measurements, the nodes' records, and the elements
 /// of an array. Its files lie in `records`, or nowhere.
-pub(crate) fn to_json(tracked: &Tracked, records: Option<&Path>) -> Value {
+pub(crate) fn run_answer<'a>(tracked: &'a Tracked, records: Option<&'a Path>) -> RunAnswer<'a> {
     let Tracked {
         record,
         status,
         reading,
         ..
     } = tracked;
-    let mut value = json!({
-        "run": record,
-        "status": status,
-        "attempt": reading.attempt.map(|attempt| attempt.attempt),
-        "summary": { "epochs": epochs(tracked), "usage": usage(tracked) },
-        "nodes": reading.outcome.nodes,
-        "unreadable": reading.notes,
-        "records": records.map(Path::to_string_lossy),
-    });
-    if let Some(compared) = forecast::compared(tracked) {
-        value["foretold"] = json!(compared);
+    RunAnswer {
+        run: record,
+        status,
+        attempt: reading.attempt.map(|attempt| attempt.attempt),
+        summary: Summary {
+            epochs: epochs(tracked),
+            usage: usage(tracked),
+        },
+        nodes: &reading.outcome.nodes,
+        unreadable: &reading.notes,
+        records: records.map(Path::to_string_lossy),
+        foretold: forecast::compared(tracked),
+        elements: &tracked.elements,
     }
-    if !tracked.elements.is_empty() {
-        value["elements"] = json!(tracked.elements);
-    }
-    value
 }
 
 /// The run as a table; `records` says where its files are.
 pub(crate) fn to_text(tracked: &Tracked, records: Option<&Path>) -> String {
     let insight = insight::insight(tracked, None, Vec::new());
-    table_text(tracked, records, &insight, false) + &remarks(tracked)
+    table_text(tracked, records, &insight) + &remarks(tracked)
 }
 
 /// The run as a table with further tables and advice below it.
@@ -88,7 +120,7 @@ pub(crate) fn with_tables(
     tables: &str,
 ) -> String {
     let tracked = &shown.tracked;
-    let table = table_text(tracked, records, insight, shown.is_live);
+    let table = table_text(tracked, records, insight);
     // What waits, and an array as a whole, has nothing that could be known.
     let has_begun = !nodes(tracked).is_empty() || !tracked.reading.notes.is_empty();
     let notes = if is_short(&tracked.status) {
@@ -96,7 +128,7 @@ pub(crate) fn with_tables(
         let ran = display_seconds(seconds);
         format!("note: it ran {ran}, too short for further figures\n")
     } else if has_begun {
-        text::notes(insight, tracked.status.state.is_final()) + &uncounted(tracked)
+        text::notes(insight, tracked.status.state.is_final())
     } else {
         String::new()
     };
@@ -115,30 +147,12 @@ fn is_short(status: &Status) -> bool {
     ran_seconds(status).is_some_and(|seconds| seconds < 10.0)
 }
 
-/// One line for what the nodes' cgroups do not count: on most machines that is always the same.
-fn uncounted(tracked: &Tracked) -> String {
-    let missing = nodes(tracked).iter().flat_map(|node| &node.missing);
-    let uncounted = missing.filter(|missing| is_uncounted(missing));
-    let what: BTreeSet<&str> = uncounted.map(|missing| &*missing.what).collect();
-    match what.len() {
-        0 => String::new(),
-        count => {
-            format!("note: its cgroup does not count {count} figures; `show --json` names them\n")
-        }
-    }
-}
-
+/// What a node's cgroup does not count is on most machines always the same, and no news.
 fn is_uncounted(missing: &Missing) -> bool {
     missing.why.ends_with(NOT_COUNTED)
 }
 
-/// `is_live`: epochs and metrics were read from the output just now.
-fn table_text(
-    tracked: &Tracked,
-    records: Option<&Path>,
-    insight: &Insight,
-    is_live: bool,
-) -> String {
+fn table_text(tracked: &Tracked, records: Option<&Path>, insight: &Insight) -> String {
     let (record, status) = (&tracked.record, &tracked.status);
     let mut rows = Rows::default();
     rows.add("run", record.run_id.as_str());
@@ -166,11 +180,8 @@ fn table_text(
     );
     let measured = nodes(tracked).iter().map(|node| node.updated_at_ms).max();
     if let Some(measured) = measured.filter(|_| !status.state.is_final()) {
-        let of_output = match is_live {
-            true => "epochs and metrics are of now",
-            false => "the newest epochs are in `dlrun logs`",
-        };
-        rows.add("measured", format!("{}; {of_output}", ago(measured)));
+        let text = format!("{}; the newest epochs are in `dlrun logs`", ago(measured));
+        rows.add("measured", text);
     }
     measured_rows::add_container(record.image.as_ref(), nodes(tracked), &mut rows);
     add_epochs(tracked, &mut rows);

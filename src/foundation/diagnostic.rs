@@ -57,13 +57,19 @@ impl Problem {
     /// Line and column of the beginning, both counted from 1, the column in characters.
     #[must_use]
     pub fn position(&self, text: &str) -> Option<(usize, usize)> {
-        let before = text.get(..self.span.as_ref()?.start)?;
-        let line_start = before.rfind('\n').map_or(0, |newline| newline + 1);
-        Some((
-            before.matches('\n').count() + 1,
-            before[line_start..].chars().count() + 1,
-        ))
+        line_and_column(self.span.as_ref()?.start, text)
     }
+}
+
+/// Line and column of a byte, both counted from 1, the column in characters.
+#[must_use]
+pub fn line_and_column(at: usize, text: &str) -> Option<(usize, usize)> {
+    let before = text.get(..at)?;
+    let line_start = before.rfind('\n').map_or(0, |newline| newline + 1);
+    Some((
+        before.matches('\n').count() + 1,
+        before[line_start..].chars().count() + 1,
+    ))
 }
 
 impl From<Problem> for Vec<Problem> {
@@ -174,6 +180,12 @@ pub fn chain(error: &dyn Error) -> Vec<String> {
     texts
 }
 
+/// The causes of `error` on one line.
+#[must_use]
+pub fn chain_text(error: &dyn Error) -> String {
+    chain(error).join(": ")
+}
+
 /// Shows an error as a chain with hints:
 ///
 /// ```text
@@ -216,9 +228,42 @@ pub fn nearest<'a>(word: &str, candidates: impl IntoIterator<Item = &'a str>) ->
         .map(|(_, candidate)| candidate)
 }
 
+/// A text with lines of up to `columns` characters, broken between words; what follows is two blanks further in.
+#[must_use]
+pub fn folded(text: &str, columns: usize) -> String {
+    let mut shown = String::new();
+    for line in text.lines() {
+        let indent = line.chars().take_while(|c| *c == ' ').count() + 2;
+        let (mut used, mut is_begun) = (0, false);
+        for word in line.split(' ') {
+            let length = word.chars().count();
+            if is_begun && used + 1 + length > columns && !word.is_empty() {
+                shown.push_str(&format!("\n{:indent$}", ""));
+                (used, is_begun) = (indent, false);
+            }
+            if is_begun {
+                shown.push(' ');
+                used += 1;
+            }
+            shown.push_str(word);
+            (used, is_begun) = (used + length, true);
+        }
+        shown.push('\n');
+    }
+    shown
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn long_lines_are_broken_between_words_and_short_ones_stay() {
+        let text = "  one two three four\nshort\n";
+        assert_eq!(folded(text, 12), "  one two\n    three\n    four\nshort\n");
+        assert_eq!(folded("a  b   c\n", 12), "a  b   c\n");
+        assert_eq!(folded("/a/very/long/path\n", 5), "/a/very/long/path\n");
+    }
 
     #[test]
     fn a_problem_shows_file_line_column_and_hint() {

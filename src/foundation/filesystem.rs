@@ -1,12 +1,16 @@
 //! Files read within bounds, and what kind of file system something lies on: a database needs locks and coherent writes, which network file systems
 //! do not promise.
 
-use std::fs::File;
+use std::fs::{File, Metadata, OpenOptions};
 use std::io::{self, Read};
 use std::os::fd::AsFd;
+use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
 use std::path::Path;
 
+use nix::fcntl::OFlag;
 use nix::sys::statfs::fstatfs;
+
+use crate::foundation::units::Bytes;
 
 /// What a database can expect of a file system.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -100,6 +104,36 @@ impl FileSystem {
     /// What `open(2)` and `fstatfs(2)` say.
     pub fn at(path: &Path) -> io::Result<Self> {
         Self::of(File::open(path)?)
+    }
+}
+
+/// When a file's content was last changed, in Unix milliseconds.
+#[must_use]
+pub fn modified_ms(found: &Metadata) -> u64 {
+    let seconds = found.mtime().saturating_mul(1000);
+    u64::try_from(seconds.saturating_add(found.mtime_nsec() / 1_000_000)).unwrap_or(0)
+}
+
+/// The whole text of a file, which must not have more than `limit` bytes. Opens without waiting for a pipe's other end, and
+/// reads files only.
+///
+/// # Errors
+/// If it cannot be read, is no file, is too large or is not UTF-8.
+pub fn whole_text(path: &Path, limit: u64) -> io::Result<String> {
+    let mut options = OpenOptions::new();
+    let flags = OFlag::O_NONBLOCK | OFlag::O_NOCTTY;
+    let file = options.read(true).custom_flags(flags.bits()).open(path)?;
+    if !file.metadata()?.is_file() {
+        return Err(io::Error::other("it is not a file"));
+    }
+    let mut text = String::new();
+    file.take(limit + 1).read_to_string(&mut text)?;
+    match text.len() as u64 > limit {
+        true => Err(io::Error::other(format!(
+            "it is larger than {}",
+            Bytes(limit)
+        ))),
+        false => Ok(text),
     }
 }
 

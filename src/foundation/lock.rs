@@ -25,6 +25,12 @@ pub struct Owner {
     pub host: String,
 }
 
+impl std::fmt::Display for Owner {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "pid {} on {}", self.pid, self.host)
+    }
+}
+
 /// How long to wait.
 #[derive(Debug, Clone, Copy)]
 pub struct Patience {

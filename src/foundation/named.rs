@@ -19,6 +19,7 @@ macro_rules! named_enum {
 
             /// Its name.
             #[must_use]
+            #[allow(dead_code, reason = "some names are for readers of the code alone")]
             $visible fn as_str(self) -> &'static str {
                 match self {
                     $(Self::$variant => $word,)*

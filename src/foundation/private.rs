@@ -176,6 +176,27 @@ impl PrivateDir {
         }
     }
 
+    /// Opens a directory of anybody, from which others take files.
+    ///
+    /// # Errors
+    /// `Open`, with [`FileError::is_missing`] where there is none.
+    pub fn open_shared(path: &Path) -> Result<Self, FileError> {
+        let failed = |source| FileError::cannot("open", path, source);
+        let path = std::path::absolute(path).map_err(failed)?;
+        let fd = open(&path, OPEN_DIR, Mode::empty()).map_err(|errno| failed(errno.into()))?;
+        Ok(Self { fd, path })
+    }
+
+    /// Creates a file that must not be there yet: the owner writes, the group reads; the umask may take more away.
+    ///
+    /// # Errors
+    /// `Create`.
+    pub fn create_for_group(&self, name: &str) -> Result<File, FileError> {
+        let fd = openat(&self.fd, name, CREATE_FILE, FILE_MODE | Mode::S_IRGRP);
+        let fd = fd.map_err(|errno| FileError::cannot("create", self.path.join(name), errno))?;
+        Ok(File::from(fd))
+    }
+
     /// Opens, or creates, a directory whose parent everybody may write to: a link in its place is refused.
     ///
     /// # Errors
@@ -367,21 +388,11 @@ impl PrivateDir {
     /// # Errors
     /// `Write`; the old content is still there.
     pub fn replace(&self, name: &str, bytes: &[u8]) -> Result<(), FileError> {
-        self.replace_by(name, &[bytes])
-    }
-
-    /// The same with content in chunks, one after the other.
-    ///
-    /// # Errors
-    /// As [`PrivateDir::replace`].
-    pub fn replace_by(&self, name: &str, chunks: &[impl AsRef<[u8]>]) -> Result<(), FileError> {
         let failed = |source| FileError::cannot("write", self.path.join(name), source);
         let random = getrandom::u64().map_err(|error| failed(io::Error::other(error)))?;
         let temporary = format!(".{name}.{random:016x}");
         let written = self.create_file(&temporary).and_then(|mut file| {
-            chunks
-                .iter()
-                .try_for_each(|chunk| file.write_all(chunk.as_ref()))?;
+            file.write_all(bytes)?;
             file.sync_all()?;
             drop(file);
             Ok(renameat(&self.fd, temporary.as_str(), &self.fd, name)?)

@@ -346,17 +346,6 @@ impl Dice {
         self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
         mixed(self.0)
     }
-
-    /// A number between 0 and 1, neither of them.
-    fn share(&mut self) -> f64 {
-        ((self.bits() >> 11) as f64 + 0.5) / (1_u64 << 53) as f64
-    }
-
-    /// A draw of the standard normal distribution, by Box and Muller.
-    pub fn normal(&mut self) -> f64 {
-        let (radius, angle) = (self.share(), self.share());
-        (-2.0 * radius.ln()).sqrt() * (2.0 * PI * angle).cos()
-    }
 }
 
 #[cfg(test)]

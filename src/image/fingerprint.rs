@@ -7,7 +7,8 @@ pub(crate) fn hex(bytes: &[u8]) -> String {
     bytes.iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
-/// SHA-256 of a text, in lower-case hexadecimal digits.
-pub(crate) fn fingerprint(text: &str) -> String {
-    hex(&Sha256::digest(text.as_bytes()))
+/// SHA-256 of a text or of bytes, in lower-case hexadecimal digits.
+#[must_use]
+pub fn fingerprint(bytes: impl AsRef<[u8]>) -> String {
+    hex(&Sha256::digest(bytes))
 }

@@ -8,6 +8,18 @@ use std::path::{Path, PathBuf};
 use nix::fcntl::OFlag;
 
 use crate::foundation::command::CommandError;
+use crate::foundation::lock::Owner;
+
+/// How far the making is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Progress<'a> {
+    /// Another dlrun makes the same; `None` where it did not say who it is.
+    Waiting(Option<&'a Owner>),
+    /// A step began.
+    Phase(&'a str),
+    /// What the runtime, a program of the definition file or pip wrote last.
+    Line(&'a str),
+}
 
 /// The path with a further ending: `x.sif.lock`.
 pub(crate) fn beside(path: &Path, ending: &str) -> PathBuf {

@@ -11,3 +11,6 @@ mod in_progress;
 pub mod python;
 pub mod recipe;
 pub mod runtime;
+
+pub use fingerprint::fingerprint;
+pub use in_progress::Progress;

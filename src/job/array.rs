@@ -147,12 +147,6 @@ impl ArraySpec {
         self.ranges.iter().map(|range| range.count()).sum()
     }
 
-    /// The largest index.
-    #[must_use]
-    pub fn last(&self) -> u32 {
-        self.indexes().last().unwrap_or(0)
-    }
-
     /// Says whether an index belongs to it.
     #[must_use]
     pub fn contains(&self, index: u32) -> bool {

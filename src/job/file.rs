@@ -85,7 +85,7 @@ pub struct JobSpec {
     pub workload: Workload,
     /// The user's own timing pattern.
     pub timing: Option<Located<TimingPattern>>,
-    /// What the command line said in its place.
+    /// What the command line sets in its place.
     pub overrides: Overrides,
 }
 

@@ -215,7 +215,7 @@ mod tests {
             "run.env=\"a\"\nb=1",
         ]);
         let problems = parse_with(FILE, &given).expect_err("faults");
-        let told: Vec<_> = problems
+        let shown: Vec<_> = problems
             .iter()
             .map(|p| {
                 (
@@ -226,17 +226,20 @@ mod tests {
                 )
             })
             .collect();
-        assert_eq!(told.len(), 4, "{told:?}");
+        assert_eq!(shown.len(), 4, "{shown:?}");
         assert!(
-            told[0].0 == "--set resources.walltime=12" && told[0].1.contains("has no unit"),
-            "{told:?}"
+            shown[0].0 == "--set resources.walltime=12" && shown[0].1.contains("has no unit"),
+            "{shown:?}"
         );
         assert!(
-            told[1].0 == "--set resources.node=2" && told[1].1.contains("unknown key"),
-            "{told:?}"
+            shown[1].0 == "--set resources.node=2" && shown[1].1.contains("unknown key"),
+            "{shown:?}"
         );
-        assert!(told[2].0 == "--set x", "{told:?}");
-        assert!(told[3].1.contains("`run.env` must be a table"), "{told:?}");
+        assert!(shown[2].0 == "--set x", "{shown:?}");
+        assert!(
+            shown[3].1.contains("`run.env` must be a table"),
+            "{shown:?}"
+        );
     }
 
     #[test]

@@ -251,9 +251,9 @@ fn begin() -> Kind<Begin> {
 
 keys! {
     struct MailTable {
-        /// Whom to tell. Default: whom the scheduler takes for the submitter.
+        /// Who gets it. Default: whom the scheduler takes for the submitter.
         to: Option<String> = optional(address()),
-        /// What is told.
+        /// On what mail is sent.
         on: Vec<Vec<MailEvent>> = or_default(events()),
     }
 }

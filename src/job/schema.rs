@@ -54,7 +54,7 @@ pub fn schema() -> Value {
     schema["$schema"] = "https://json-schema.org/draft/2020-12/schema".into();
     schema["title"] = "Job file of dlrun".into();
     schema["description"] =
-        "One training run. `dlrun check FILE` tells all faults, also those that no schema can tell."
+        "One training run. `dlrun check FILE` reports all faults, also those that no schema can express."
             .into();
     schema["required"] = json!(["run"]);
     schema

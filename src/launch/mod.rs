@@ -24,7 +24,7 @@ pub struct Choice {
 /// Chooses the launcher for a number of nodes.
 ///
 /// # Errors
-/// A sentence fragment, where nodes would stand idle without the user having said so.
+/// A sentence fragment, where nodes would be idle although the user does not allow it.
 pub fn choose(asked: Option<Launcher>, nodes: u32, idle_nodes: bool) -> Result<Choice, String> {
     let chosen = |launcher, why: &str| {
         Ok(Choice {
@@ -62,7 +62,7 @@ pub struct Shape<'a> {
 impl<'a> Shape<'a> {
     /// The shape of a plan's job.
     #[must_use]
-    pub fn of(plan: &'a Plan) -> Self {
+    pub fn for_plan(plan: &'a Plan) -> Self {
         let resources = &plan.resources;
         Self {
             nodes: resources.nodes,

@@ -121,27 +121,12 @@ impl PlannedResources {
     /// Whether a key under `[resources]`, or `name`, has a value, wherever it came from; `None` for keys that are not looked at.
     #[must_use]
     pub fn has(&self, key: &str) -> Option<bool> {
-        Some(match key {
-            "name" => true,
-            "account" => self.account.is_some(),
-            "begin" => self.begin.is_some(),
-            "constraint" => self.constraint.is_some(),
-            "cpus_per_task" => self.cpus_per_task.is_some(),
-            "depends" => !self.depends.is_empty(),
-            "exclude" => self.exclude.is_some(),
-            "exclusive" => self.exclusive,
-            "gpus_per_node" => self.gpus_per_node.is_some(),
-            "gpus_per_task" => self.gpus_per_task.is_some(),
-            "licenses" => !self.licenses.is_empty(),
-            "mail" => self.mail.is_some(),
-            "memory" => self.memory.is_some(),
-            "memory_per_cpu" => self.memory_per_cpu.is_some(),
-            "nodelist" => self.nodelist.is_some(),
-            "qos" => self.qos.is_some(),
-            "queue" => self.queue.is_some(),
-            "reservation" => self.reservation.is_some(),
-            "walltime" => self.walltime.is_some(),
-            _ => return None,
+        let value = serde_json::to_value(self).ok()?.get(key).cloned();
+        Some(match value {
+            None => return (key == "name").then_some(true),
+            Some(serde_json::Value::Bool(flag)) => flag,
+            Some(serde_json::Value::Array(items)) => !items.is_empty(),
+            Some(value) => !value.is_null(),
         })
     }
 }
@@ -207,7 +192,7 @@ pub struct Plan {
     pub job_file: String,
     /// The argument vector.
     pub command: Vec<String>,
-    /// What the command line said in place of the job file, as it was written; values of secrets are not kept.
+    /// What the command line sets in place of the job file, as it was written; values of secrets are not kept.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub overrides: Vec<String>,
     /// Variables of the run.
@@ -288,7 +273,7 @@ pub struct Plan {
     /// What is worth knowing to somebody who looks at the plan, and changes nothing. It does not travel either.
     #[serde(skip)]
     pub notes: Vec<String>,
-    /// The images of the catalogue that were held against the job, all of them: first those that fit, best first. The
+    /// The images of the catalogue that were compared with the job, all of them: first those that fit, best first. The
     /// decision that travels names some.
     #[serde(skip)]
     pub candidates: Vec<ImageCandidate>,
@@ -356,6 +341,26 @@ impl Plan {
         }
     }
 
+    /// As [`Plan::new_run`], of a command that has begun: in the job `job_id`, else on this machine.
+    #[must_use]
+    pub fn begun_run(
+        &self,
+        run_id: RunId,
+        begun_at_ms: u64,
+        (user, host): (String, String),
+        job_id: Option<JobId>,
+    ) -> RunRecord {
+        let scheduler = match job_id {
+            Some(_) => self.scheduler,
+            None => SchedulerKind::Local,
+        };
+        RunRecord {
+            scheduler,
+            job_id,
+            ..self.new_run(run_id, begun_at_ms, user, host)
+        }
+    }
+
     /// Where the output goes, relative to the working directory, with `%j` for the job's id and `%a` for an index.
     #[must_use]
     pub fn output_pattern(&self) -> String {
@@ -393,6 +398,9 @@ impl Plan {
 /// A way in which a job could run: its hard constraints hold.
 #[derive(Debug, Clone, Default, PartialEq, Serialize)]
 pub struct Candidate {
+    /// Digest of the image, else where it comes from.
+    #[serde(skip)]
+    pub image_identity: Option<String>,
     /// Name of the image in the catalogue; `None`: the job names its image, or runs in none.
     pub image: Option<String>,
     /// The framework's version, where it is known.
@@ -415,7 +423,7 @@ pub struct Candidate {
     pub rejected: Option<String>,
 }
 
-/// An image that was held against the job.
+/// An image that was compared with the job.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct ImageCandidate {
     /// Its name.
@@ -462,7 +470,7 @@ impl Source {
     ///
     /// # Errors
     /// For a scheme that nobody here fetches.
-    pub fn of(source: &str) -> Result<Self, String> {
+    pub fn from_text(source: &str) -> Result<Self, String> {
         let scheme = source.split_once("://").map(|(scheme, _)| scheme);
         match scheme {
             Some("git" | "ssh" | "git+ssh") => Ok(Self::Git),

@@ -2,10 +2,10 @@
 
 use std::path::Path;
 
-use super::identity::hex;
 use super::resolver::{Resolver, text};
 use super::{PlannedBuild, Source};
 use crate::foundation::diagnostic::Problem;
+use crate::image::fingerprint;
 
 impl Resolver<'_> {
     /// Where the source comes from and where it is built: a directory of the state directory that all runs share which
@@ -15,7 +15,7 @@ impl Resolver<'_> {
             return;
         };
         let span = build.source.span.clone();
-        let kind = match Source::of(&build.source.value) {
+        let kind = match Source::from_text(&build.source.value) {
             Ok(kind) => kind,
             Err(why) => {
                 let problem = Problem::at(span, format!("`build.source`: {why}"));
@@ -101,5 +101,5 @@ fn checksum_fault(
 
 /// A name for what is built: 64 hexadecimal digits.
 fn key(parts: &impl serde::Serialize) -> String {
-    hex(&serde_json::to_vec(parts).expect("texts have a JSON form"))
+    fingerprint(serde_json::to_vec(parts).expect("texts have a JSON form"))
 }

@@ -3,17 +3,13 @@
 //! What the job asks for and what an image must be is never up to the model: ways that fail such a constraint are not among
 //! the candidates.
 
-use std::collections::HashMap;
-
 use super::Candidate;
-use super::candidate_text::software;
 use super::facts::ModelFacts;
 use super::forecast_text;
 use super::resolver::Resolver;
 use crate::config::site;
-use crate::foundation::units::display_seconds;
 use crate::image::catalogue::Entry;
-use crate::image::choice::{Choice, Device, Wanted, choose, compiler_by_rule, compilers_of};
+use crate::image::choice::{Choice, Device, Wanted, compiler_by_rule, compilers_of};
 use crate::job::{JobSpec, NodeCount, Workload};
 use crate::learn::model::Situation;
 use crate::record::{Basis, Forecast, Identity, Interval};
@@ -23,7 +19,7 @@ const MAX_CANDIDATES: usize = 1000;
 /// An interval whose upper end is this many times its lower end says nothing that a choice could go by.
 const OPEN: f64 = 1e4;
 
-/// Up to so many sizes each is a candidate, beyond that the powers of two and the largest.
+/// Up to this many sizes, each is a candidate; beyond that the powers of two and the largest.
 const MAX_SIZES: u32 = 32;
 
 /// The images of the catalogue as they fit a job.
@@ -54,14 +50,6 @@ pub(super) struct Prospect {
     pub(super) silence: Option<String>,
 }
 
-/// Software that the job could run with, on a number of nodes.
-#[derive(Debug, Clone)]
-struct Way {
-    /// Digest of the image, else where it comes from.
-    image: Option<String>,
-    candidate: Candidate,
-}
-
 impl Prospect {
     /// The candidate that is taken; one is there.
     pub(super) fn chosen(&self) -> Option<&Candidate> {
@@ -71,7 +59,7 @@ impl Prospect {
     /// Why rules decide.
     pub(super) fn without_model(&self) -> &'static str {
         if self.silence.is_some() {
-            "the performance model says nothing of this job"
+            "the performance model cannot predict this job"
         } else {
             "there is no performance model"
         }
@@ -118,7 +106,6 @@ impl Prospect {
                 apart(other, chosen),
                 forecast_text::time(theirs)
             ));
-            reason.push_str(&despite(forecast, theirs));
         }
         Some(reason)
     }
@@ -132,30 +119,35 @@ impl Prospect {
             .filter(|other| other.rejected.is_none());
         others.filter_map(|other| Some((other, other.forecast.as_ref()?)))
     }
-
-    /// Why another image, of which `other` is expected, comes behind the chosen one.
-    pub(super) fn behind(&self, other: &Forecast) -> Option<String> {
-        let (forecast, chosen) = (self.forecast()?, self.chosen()?);
-        let image = chosen.image.as_ref()?;
-        let (what, own, theirs) = expected_of_both(forecast, other)?;
-        let (own, theirs) = (display_seconds(own), display_seconds(theirs));
-        Some(format!(
-            "the performance model expects {theirs} {what} of it, and {own} of `{image}`"
-        ))
-    }
 }
 
 /// A candidate by its difference from the chosen one: `tf-2.4 with xla`, `2 nodes`.
 fn apart(other: &Candidate, chosen: &Candidate) -> String {
-    let nodes = || forecast_text::count(other.nodes.into(), "node");
-    let is_software = |one: &Candidate| (one.image.clone(), one.compiler.clone());
-    match (
-        is_software(other) == is_software(chosen),
-        other.nodes == chosen.nodes,
-    ) {
-        (true, _) => nodes(),
-        (false, true) => software(other),
-        (false, false) => format!("{} on {}", software(other), nodes()),
+    let is_same = other.image == chosen.image && other.compiler == chosen.compiler;
+    let nodes = forecast_text::count(other.nodes.into(), "node");
+    match other.nodes == chosen.nodes {
+        _ if is_same => nodes,
+        true => software(other),
+        false => format!("{} on {nodes}", software(other)),
+    }
+}
+
+/// What distinguishes a candidate from others, such as `tf-2.4 with xla`.
+fn software(candidate: &Candidate) -> String {
+    match (&candidate.image, &candidate.compiler) {
+        (Some(image), Some(compiler)) => format!("{image} with {}", named(compiler)),
+        (Some(image), None) => image.clone(),
+        (None, Some(compiler)) => named(compiler).to_owned(),
+        (None, None) => "the same software".to_owned(),
+    }
+}
+
+/// `none` by itself says too little in a sentence.
+pub(super) fn named(compiler: &str) -> &str {
+    if compiler == "none" {
+        "no compiler"
+    } else {
+        compiler
     }
 }
 
@@ -164,31 +156,6 @@ pub(super) fn says_what_it_trains(spec: &JobSpec) -> bool {
     spec.framework.name.is_some()
         || spec.workload != Workload::default()
         || spec.left_to_model.compiler
-}
-
-/// Where the other one's epoch is as likely shorter: what decided all the same.
-fn despite(chosen: &Forecast, other: &Forecast) -> String {
-    let is_longer = chosen
-        .time()
-        .zip(other.time())
-        .is_some_and(|(own, theirs)| own.median > theirs.median);
-    let Some((what, own, theirs)) = expected_of_both(chosen, other).filter(|_| is_longer) else {
-        return String::new();
-    };
-    format!(
-        ", but {} against {} are expected {what}",
-        display_seconds(own),
-        display_seconds(theirs)
-    )
-}
-
-/// What is compared: `in all` or `an epoch`, with the seconds that are expected of the one and of the other.
-fn expected_of_both(one: &Forecast, other: &Forecast) -> Option<(&'static str, f64, f64)> {
-    if let Some((one, other)) = one.total_seconds.zip(other.total_seconds) {
-        return Some(("in all", one.mean, other.mean));
-    }
-    let (own, theirs) = one.time().zip(other.time())?;
-    Some((one.time_of(), own.mean, theirs.mean))
 }
 
 impl Resolver<'_> {
@@ -204,36 +171,34 @@ impl Resolver<'_> {
             &device,
         );
         ways.truncate((MAX_CANDIDATES / sizes.len().max(1)).max(1));
-        let of_size = |way: &Way, nodes: u32| {
-            let mut way = way.clone();
-            way.candidate.nodes = nodes;
-            way
+        let sized = |way: &Candidate, nodes: u32| Candidate {
+            nodes,
+            ..way.clone()
         };
-        let mut ways: Vec<Way> = ways
+        let mut candidates: Vec<Candidate> = ways
             .iter()
-            .flat_map(|way| sizes.iter().map(move |nodes| of_size(way, *nodes)))
+            .flat_map(|way| sizes.iter().map(move |nodes| sized(way, *nodes)))
             .collect();
         let (mut assumed_hardware, mut silence) = (None, None);
         if let Some(model) = &facts.model {
             let asked = self.question(model, identity);
-            let situation = |way: &Way| situation_of(&asked.situation, way);
-            let situations: Vec<Situation> = ways.iter().map(situation).collect();
+            let situation = |way| situation_of(&asked.situation, way);
+            let situations: Vec<Situation> = candidates.iter().map(situation).collect();
             let forecasts = model.model.forecasts_on(&situations, &asked.kinds);
-            for (way, forecast) in ways.iter_mut().zip(forecasts) {
+            for (candidate, forecast) in candidates.iter_mut().zip(forecasts) {
                 match self.silence(&forecast) {
-                    None => way.candidate.forecast = Some(forecast),
+                    None => candidate.forecast = Some(forecast),
                     Some(why) => silence = Some(why),
                 }
             }
             let scaled = model.model.has_scaled(&asked.situation);
-            self.judge_sizes(&mut ways, sizes.len(), scaled);
-            sort_by_forecast(&mut ways);
+            self.judge_sizes(&mut candidates, sizes.len(), scaled);
+            sort_by_forecast(&mut candidates);
             assumed_hardware = asked.assumed;
             if let Some(Ok(found)) = &mut fitting {
-                found.choice = reordered(entries, found, &ways);
+                reorder(&mut found.choice, entries, &candidates);
             }
         }
-        let mut candidates: Vec<Candidate> = ways.into_iter().map(|way| way.candidate).collect();
         let is_open = |candidate: &&Candidate| candidate.rejected.is_none();
         let others = candidates.iter().filter(is_open).count().saturating_sub(1);
         if let Some(first) = candidates.first_mut() {
@@ -348,7 +313,7 @@ impl Resolver<'_> {
     }
 
     /// Software in the order of the rules, and why the first has its compiler.
-    fn ways(&self, fitting: Option<&Fitting>, device: &Device) -> (Vec<Way>, &'static str) {
+    fn ways(&self, fitting: Option<&Fitting>, device: &Device) -> (Vec<Candidate>, &'static str) {
         let entries = &self.facts.images.entries;
         let framework = self.spec.framework.name.as_deref().unwrap_or_default();
         let candidates = fitting.iter().flat_map(|found| &found.choice.candidates);
@@ -363,15 +328,13 @@ impl Resolver<'_> {
             let (compilers, why) = self.compilers(framework, device, &there);
             rule.get_or_insert(why);
             let image = self.identity(entry);
-            ways.extend(compilers.into_iter().map(|compiler| Way {
-                image: Some(image.clone()),
-                candidate: Candidate {
-                    image: Some(entry.name.clone()),
-                    version: Some(entry.version.clone()),
-                    provenance: entry.provenance,
-                    compiler,
-                    ..Candidate::default()
-                },
+            ways.extend(compilers.into_iter().map(|compiler| Candidate {
+                image_identity: Some(image.clone()),
+                image: Some(entry.name.clone()),
+                version: Some(entry.version.clone()),
+                provenance: entry.provenance,
+                compiler,
+                ..Candidate::default()
             }));
         }
         match rule {
@@ -381,7 +344,11 @@ impl Resolver<'_> {
     }
 
     /// The image that the job names, or none.
-    fn ways_without_catalogue(&self, framework: &str, device: &Device) -> (Vec<Way>, &'static str) {
+    fn ways_without_catalogue(
+        &self,
+        framework: &str,
+        device: &Device,
+    ) -> (Vec<Candidate>, &'static str) {
         let described = self.described();
         let mut there: Vec<&str> = match described {
             Some(entry) => entry.compilers.iter().map(String::as_str).collect(),
@@ -393,16 +360,14 @@ impl Resolver<'_> {
         let (compilers, why) = self.compilers(framework, device, &there);
         let image = self.named_identity(described);
         let described = described.filter(|entry| entry.framework == framework);
-        let to_way = |compiler| Way {
-            image: image.clone(),
-            candidate: Candidate {
-                version: described.map(|entry| entry.version.clone()),
-                provenance: described
-                    .and_then(|entry| entry.provenance)
-                    .or(self.spec.framework.provenance),
-                compiler,
-                ..Candidate::default()
-            },
+        let to_way = |compiler| Candidate {
+            image_identity: image.clone(),
+            version: described.map(|entry| entry.version.clone()),
+            provenance: described
+                .and_then(|entry| entry.provenance)
+                .or(self.spec.framework.provenance),
+            compiler,
+            ..Candidate::default()
         };
         (compilers.into_iter().map(to_way).collect(), why)
     }
@@ -429,7 +394,7 @@ impl Resolver<'_> {
 
     /// Works out how well sizes use their nodes, and sets those aside that use them worse than the job file wants. What
     /// nobody measured does not make a job larger.
-    fn judge_sizes(&self, ways: &mut [Way], sizes: usize, scaled: bool) {
+    fn judge_sizes(&self, ways: &mut [Candidate], sizes: usize, scaled: bool) {
         let asked = self.spec.resources.nodes.as_ref().map(|nodes| nodes.value);
         let Some(NodeCount::Between {
             efficiency: least, ..
@@ -438,7 +403,7 @@ impl Resolver<'_> {
             return;
         };
         for of_way in ways.chunks_mut(sizes) {
-            let first = of_way.first().map(|way| &way.candidate);
+            let first = of_way.first();
             let Some(base) = first.and_then(|first| Some((first.nodes, first.forecast.clone()?)))
             else {
                 continue;
@@ -446,7 +411,7 @@ impl Resolver<'_> {
             let work = |nodes: u32, forecast: &Forecast| {
                 forecast.time().map_or(f64::NAN, |time| time.median) * f64::from(nodes)
             };
-            for (at, Way { candidate, .. }) in of_way.iter_mut().enumerate() {
+            for (at, candidate) in of_way.iter_mut().enumerate() {
                 let Some(forecast) = &candidate.forecast else {
                     continue;
                 };
@@ -470,13 +435,13 @@ impl Resolver<'_> {
 }
 
 /// Sorts by what the model expects; where it sees no difference, the rules' order stays.
-fn sort_by_forecast(ways: &mut [Way]) {
-    let has_total = |way: &Way| {
-        let forecast = way.candidate.forecast.as_ref();
+fn sort_by_forecast(ways: &mut [Candidate]) {
+    let has_total = |way: &Candidate| {
+        let forecast = way.forecast.as_ref();
         forecast.is_some_and(|forecast| forecast.total_seconds.is_some())
     };
     let by_total = ways.iter().all(has_total);
-    ways.sort_by_key(|Way { candidate, .. }| {
+    ways.sort_by_key(|candidate| {
         let expected = expected(candidate.forecast.as_ref(), by_total);
         (candidate.rejected.is_some(), expected)
     });
@@ -507,23 +472,29 @@ fn expected(forecast: Option<&Forecast>, by_total: bool) -> i64 {
     }
 }
 
-/// The images in the order of the candidates.
-fn reordered(entries: &[Entry], found: &Fitting, ways: &[Way]) -> Choice {
-    let mut places: HashMap<&str, f64> = HashMap::new();
-    let forecast = ways.iter().filter(|way| way.candidate.forecast.is_some());
-    let mut place = 0.0;
-    for image in forecast.filter_map(|way| way.candidate.image.as_deref()) {
-        places.entry(image).or_insert(place);
-        place -= 1.0;
+/// Puts the images that fit into the order of the candidates.
+fn reorder(choice: &mut Choice, entries: &[Entry], candidates: &[Candidate]) {
+    let forecast = candidates.iter().filter(|way| way.forecast.is_some());
+    let order: Vec<&str> = forecast.filter_map(|way| way.image.as_deref()).collect();
+    if order.is_empty() {
+        return;
     }
-    choose(entries, &found.wanted, &|entry| {
-        places.get(entry.name.as_str()).copied()
-    })
+    let images = &mut choice.candidates;
+    images.sort_by_key(|image| {
+        let name = &entries[image.index].name;
+        let place = order.iter().position(|other| other == name);
+        (!image.rejected.is_empty(), place.unwrap_or(usize::MAX))
+    });
+    let fitting = images.iter_mut().filter(|image| image.rejected.is_empty());
+    for (place, image) in fitting.enumerate() {
+        image.beaten = (place > 0).then_some("the performance model puts it first");
+    }
+    choice.winner = images.first().map(|image| image.index);
 }
 
-fn situation_of(base: &Situation, Way { image, candidate }: &Way) -> Situation {
+fn situation_of(base: &Situation, candidate: &Candidate) -> Situation {
     let mut situation = base.clone();
-    situation.image.clone_from(image);
+    situation.image.clone_from(&candidate.image_identity);
     if candidate.version.is_some() {
         situation.framework.version.clone_from(&candidate.version);
     }

@@ -276,20 +276,6 @@ mod tests {
     }
 
     #[test]
-    fn plan_explains_what_gpus_per_task_means_for_the_program() {
-        let notes = |kind: &str, lines: &str| resolved(kind, lines).1.expect("a plan").notes;
-        let two = notes("slurm", "tasks_per_node = 2\ngpus_per_task = 2");
-        assert!(
-            two[0].contains("local_device_ids=[0, 1]") && two[0].contains("not LOCAL_RANK"),
-            "{two:?}"
-        );
-        assert!(two[1].contains("NVLink"), "{two:?}");
-        assert_eq!(notes("slurm", "gpus_per_task = 1").len(), 1);
-        assert_eq!(notes("slurm", "gpus_per_node = 2").len(), 0);
-        assert_eq!(notes("local", "gpus_per_task = 1").len(), 0);
-    }
-
-    #[test]
     fn a_local_mpi_job_needs_mpirun() {
         let with = |mpirun: Option<&str>, kind: &str| {
             let text = format!(

@@ -105,11 +105,10 @@ impl Resolver<'_> {
                 runtime::commands().join(", ")
             ),
         };
-        let version = python
-            .version
-            .as_ref()
-            .map(|version| format!(", for Python {version}"))
-            .unwrap_or_default();
+        let version = match &*python.version {
+            "" => String::new(),
+            version => format!(", for Python {version}"),
+        };
         let why = format!("{no_container}; `[python] requirements` is given{version}");
         self.decide(
             "environment",

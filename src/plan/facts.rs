@@ -8,6 +8,7 @@ use std::sync::Arc;
 use super::Rejected;
 use crate::config::site::SiteModel;
 use crate::image::catalogue::Entry;
+use crate::image::python::EnvFacts;
 use crate::image::runtime::ThisMachine;
 use crate::job::{JobId, JobState, SchedulerKind};
 use crate::learn::model::{Hardware, Model};
@@ -35,21 +36,6 @@ pub enum TargetFacts {
     Unknown,
 }
 
-/// The Python environment that a requirements file asks for.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct PythonFacts {
-    /// Its directory.
-    pub dir: PathBuf,
-    /// True when it is made and complete.
-    pub ready: bool,
-    /// The Python it is made with.
-    pub interpreter: PathBuf,
-    /// Version of that Python, where it is known without starting it.
-    pub version: Option<String>,
-    /// The requirements file.
-    pub requirements: PathBuf,
-}
-
 /// What `[run] script` turned out to be.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ScriptFacts {
@@ -68,8 +54,6 @@ pub struct ImageFacts {
     pub entries: Vec<Entry>,
     /// Frameworks of which the catalogue has images.
     pub frameworks: Vec<String>,
-    /// Images of the site that stand behind the user's own of their names.
-    pub overridden: Vec<Entry>,
     /// Files of URIs that were pulled, by the URI that was fetched.
     pub pulled: BTreeMap<String, PathBuf>,
     /// The image that will be built before the run, where none fits and `image.build` is `auto`: its name and its file.
@@ -143,7 +127,7 @@ pub struct History {
 }
 
 /// Facts of the site and of the files around the job file.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone, PartialEq, Default)]
 pub struct SiteFacts {
     /// The job file, absolute.
     pub job_file: PathBuf,
@@ -172,7 +156,7 @@ pub struct SiteFacts {
     /// The container runtime's command, where one is found.
     pub container_runtime: Option<PathBuf>,
     /// The Python environment, where the job wants one.
-    pub python: Option<PythonFacts>,
+    pub python: Option<EnvFacts>,
     /// CPUs of this machine that this process may use.
     pub cpus: Option<u64>,
     /// `mpirun` of this machine, where the job wants it.
@@ -195,24 +179,8 @@ impl SiteFacts {
         Self {
             job_file,
             workdir,
-            script: None,
-            env_file: None,
-            schedulers: Vec::new(),
-            passed_over: Vec::new(),
-            site: None,
-            hold_against_site: false,
-            model: None,
-            targets: BTreeMap::new(),
-            image: None,
-            images: ImageFacts::default(),
-            container_runtime: None,
-            python: None,
-            cpus: None,
-            mpirun: None,
-            named: BTreeMap::new(),
-            history: History::default(),
-            user: String::new(),
             dlrun: PathBuf::from("/usr/bin/dlrun"),
+            ..Self::default()
         }
     }
 }

@@ -31,7 +31,7 @@ pub(super) struct Wish<'a> {
 }
 
 impl<'a> Wish<'a> {
-    pub(super) fn of(resources: &'a PlannedResources, threads: Option<f64>) -> Self {
+    pub(super) fn new(resources: &'a PlannedResources, threads: Option<f64>) -> Self {
         let of_tasks = || {
             let (kind, count) = kind_and_count(resources.gpus_per_task.as_deref()?);
             Some((kind, count.saturating_mul(resources.tasks_per_node)))
@@ -80,7 +80,6 @@ impl Resolver<'_> {
         } = facts.model.hardware_met(scheduler, &queues, wish.gpus > 0);
         self.narrow(&mut kinds, wish);
         let all: u64 = kinds.iter().map(|kind| kind.runs).sum();
-        let met = kinds.len();
         let mut kept = 0.0;
         kinds.truncate(MOST);
         kinds.retain(|kind| {
@@ -125,7 +124,7 @@ impl Resolver<'_> {
                 None,
             );
         }
-        let text = hardware_text(&likely, of_queue, met > likely.len());
+        let text = hardware_text(&likely, of_queue);
         (likely, Some(text))
     }
 
@@ -244,7 +243,7 @@ fn share(runs: u64, all: u64) -> f64 {
 }
 
 /// What is held of the hardware, in words.
-fn hardware_text(likely: &[Likely], of_queue: bool, has_others: bool) -> String {
+fn hardware_text(likely: &[Likely], of_queue: bool) -> String {
     let name = |likely: &Likely| {
         let Hardware {
             gpu_model,
@@ -262,25 +261,12 @@ fn hardware_text(likely: &[Likely], of_queue: bool, has_others: bool) -> String 
     } else {
         "other queues"
     };
-    if let [only] = likely {
-        let most = if has_others { "most" } else { "the" };
-        return format!(
-            "the forecast is as on {}, which {most} runs of {whose} had",
-            name(only)
-        );
-    }
-    let mut named: Vec<String> = likely
+    let named = likely
         .iter()
-        .map(|one| format!("{} ({})", name(one), per_cent(one.share)))
-        .collect();
-    let last = named.pop().unwrap_or_default();
-    let held = if likely.len() == 2 {
-        "both"
-    } else {
-        "all of them"
-    };
+        .map(|one| format!("{} ({})", name(one), per_cent(one.share)));
+    let named: Vec<String> = named.collect();
     format!(
-        "by the runs of {whose} the job may get {} or {last}: the forecast holds {held}",
+        "the forecast is for {}, by the runs of {whose}",
         named.join(", ")
     )
 }

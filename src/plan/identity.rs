@@ -1,7 +1,6 @@
 //! What a job is a run of, out of its job file and of what its arguments name.
 
 use std::collections::BTreeMap;
-use std::fmt::Write as _;
 use std::path::Path;
 
 use sha2::{Digest, Sha256};
@@ -10,6 +9,7 @@ use super::arguments::{About, about, is_checkpoint, is_of_one_run, is_one_of, is
 use super::facts::{Named, SiteFacts};
 use super::resolver::text;
 use super::secrets::{masked, without_password};
+use crate::image::fingerprint;
 use crate::job::{Argument, Command, EnvVar, JobSpec, Workload, arguments, is_option, number};
 use crate::record::{Identity, Input};
 
@@ -300,12 +300,14 @@ fn declare(made: &mut Identity, spec: &JobSpec) {
     }
     // Bounded, whatever somebody writes: what is cut off still counts in a hash.
     if made.words.len() > MOST {
-        let rest = hex(made.words.split_off(MOST).join("\0").as_bytes());
+        let rest = fingerprint(made.words.split_off(MOST).join("\0").as_bytes());
         made.words.push(format!("... {}", &rest[..16]));
     }
     if made.inputs.len() > MOST {
         let rest = made.inputs.split_off(MOST);
-        let digest = serde_json::to_vec(&rest).map(|json| hex(&json)).ok();
+        let digest = serde_json::to_vec(&rest)
+            .map(|json| fingerprint(&json))
+            .ok();
         made.inputs.push(Input {
             path: "...".to_owned(),
             digest,
@@ -364,131 +366,60 @@ fn key(made: &Identity, spec: &JobSpec) -> String {
     format!("{stem}-{:016}", number % 10_000_000_000_000_000)
 }
 
-/// Finds the program behind those that only start it, and the script that it runs.
+/// Finds the program behind those that only start it, and the script that it runs: the file or module behind an interpreter, else
+/// the first file among the words that can be run.
 fn entry<'a>(argv: &[&'a str], named: &BTreeMap<String, Named>) -> Entry<'a> {
-    let mut at = 0;
-    let mut program = argv.first().map_or_else(String::new, |word| folded(word));
-    let mut taken = vec![0];
+    let is_file = |word: &str| matches!(named.get(word), Some(Named::File { .. }));
+    let interprets = |program: &str| INTERPRETERS.contains(&program);
+    let first = argv.first().copied().unwrap_or_default();
+    let (mut program, mut script) = (folded(first), None);
     let mut launches = is_one_of(LAUNCHERS, &program);
-    let script = loop {
-        if launches {
-            match behind_launcher(argv, at + 1, named) {
-                Some(Behind::Interpreter(found)) => {
-                    (at, program) = (found, folded(argv[found]));
-                    taken.push(found);
+    if !launches && !interprets(&program) && first.contains('/') && is_file(first) {
+        script = Some(Script::File(first));
+    }
+    let (mut taken, mut at) = (vec![0], 1);
+    while script.is_none() && at < argv.len() {
+        let word = argv[at];
+        let is_interpreted = !launches && interprets(&program);
+        let is_python = is_interpreted && program == "python";
+        let module = argv.get(at + 1).copied().filter(|_| word == "-m");
+        match module {
+            Some(module) if is_python && is_one_of(LAUNCHER_MODULES, module) => {
+                launches = true;
+                at += 1;
+            }
+            // `accelerate launch -m pkg.train`; with `srun -m block` it is another option.
+            Some(module) if is_python || (launches && module.contains('.')) => {
+                taken.extend([at, at + 1]);
+                "python".clone_into(&mut program);
+                script = Some(Script::Module(module));
+            }
+            _ if is_interpreted && word == "-c" => break,
+            _ if is_option(word) => at += usize::from(is_python && PYTHON_VALUES.contains(&word)),
+            _ if launches && interprets(&folded(word)) => {
+                (program, launches) = (folded(word), false);
+                taken.push(at);
+            }
+            _ if is_interpreted && !is_file(word) => break,
+            _ if is_interpreted || is_program(word, named) => {
+                if launches {
+                    let is_python = word.ends_with(".py");
+                    program = if is_python { "python" } else { base(word) }.to_owned();
                 }
-                Some(Behind::Module(found)) => {
-                    taken.extend([found - 1, found]);
-                    program = "python".to_owned();
-                    break Some(Script::Module(argv[found]));
-                }
-                Some(Behind::File(found)) => {
-                    taken.push(found);
-                    let is_python = argv[found].ends_with(".py");
-                    program = if is_python {
-                        "python".to_owned()
-                    } else {
-                        base(argv[found]).to_owned()
-                    };
-                    break Some(Script::File(argv[found]));
-                }
-                None => break None,
+                taken.push(at);
+                script = Some(Script::File(word));
             }
+            _ => {}
         }
-        if !INTERPRETERS.contains(&program.as_str()) {
-            let itself = argv
-                .get(at)
-                .filter(|word| matches!(named.get(**word), Some(Named::File { .. })));
-            if let Some(itself) = itself.filter(|word| word.contains('/')) {
-                break Some(Script::File(itself));
-            }
-            let found = (at + 1..argv.len()).find(|at| is_program(argv[*at], named));
-            taken.extend(found);
-            break found.map(|found| Script::File(argv[found]));
-        }
-        match of_interpreter(argv, at + 1, &program, named) {
-            Some(Behind::Module(found)) if is_one_of(LAUNCHER_MODULES, argv[found]) => {
-                (at, launches) = (found, true);
-            }
-            Some(Behind::Module(found)) => {
-                taken.extend([found - 1, found]);
-                break Some(Script::Module(argv[found]));
-            }
-            Some(Behind::File(found) | Behind::Interpreter(found)) => {
-                taken.push(found);
-                break Some(Script::File(argv[found]));
-            }
-            None => break None,
-        }
-    };
-    let rest = argv
-        .iter()
-        .enumerate()
-        .filter(|(at, _)| !taken.contains(at))
-        .map(|(_, word)| *word)
-        .collect();
+        at += 1;
+    }
+    let rest = argv.iter().enumerate();
+    let rest = rest.filter(|(at, _)| !taken.contains(at));
     Entry {
         program,
         script,
-        rest,
+        rest: rest.map(|(_, word)| *word).collect(),
     }
-}
-
-/// What was found, with its place among the words.
-enum Behind {
-    Interpreter(usize),
-    Module(usize),
-    File(usize),
-}
-
-/// What a launcher starts: the first word that is a known interpreter, a module, or a file that can be run.
-fn behind_launcher(argv: &[&str], from: usize, named: &BTreeMap<String, Named>) -> Option<Behind> {
-    (from..argv.len()).find_map(|at| {
-        let word = argv[at];
-        if word == "-m" {
-            // `accelerate launch -m pkg.train`; with `srun -m block` it is another option.
-            return argv
-                .get(at + 1)
-                .filter(|module| module.contains('.'))
-                .map(|_| Behind::Module(at + 1));
-        }
-        if is_option(word) {
-            None
-        } else if INTERPRETERS.contains(&folded(word).as_str()) {
-            Some(Behind::Interpreter(at))
-        } else {
-            is_program(word, named).then_some(Behind::File(at))
-        }
-    })
-}
-
-/// What an interpreter runs: the first word that is no option, where it is a file.
-fn of_interpreter(
-    argv: &[&str],
-    from: usize,
-    program: &str,
-    named: &BTreeMap<String, Named>,
-) -> Option<Behind> {
-    let is_python = program == "python";
-    let mut at = from;
-    while let Some(word) = argv.get(at) {
-        if is_python && *word == "-m" {
-            return (at + 1 < argv.len()).then_some(Behind::Module(at + 1));
-        }
-        if *word == "-c" {
-            return None;
-        }
-        if !is_option(word) {
-            return matches!(named.get(*word), Some(Named::File { .. }))
-                .then_some(Behind::File(at));
-        }
-        at += if is_python && PYTHON_VALUES.contains(word) {
-            2
-        } else {
-            1
-        };
-    }
-    None
 }
 
 /// Says whether a word is a file that can be run, by itself or by its interpreter.
@@ -549,18 +480,7 @@ fn cut(word: &str) -> String {
     if is_short && !word.contains(char::is_whitespace) {
         return word.to_owned();
     }
-    format!("...{}", &hex(word.as_bytes())[..16])
-}
-
-/// SHA-256 in hexadecimal digits.
-#[must_use]
-pub fn hex(bytes: &[u8]) -> String {
-    Sha256::digest(bytes)
-        .iter()
-        .fold(String::new(), |mut digits, byte| {
-            let _ = write!(digits, "{byte:02x}");
-            digits
-        })
+    format!("...{}", &fingerprint(word.as_bytes())[..16])
 }
 
 #[cfg(test)]

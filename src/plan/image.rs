@@ -1,6 +1,5 @@
 //! The image: the one that the job file names, else the catalogue's best.
 
-use std::collections::BTreeMap;
 use std::path::Path;
 
 use super::candidates::{Fitting, Prospect};
@@ -11,12 +10,11 @@ use crate::foundation::diagnostic::Problem;
 use crate::image::catalogue::{Accelerator, Entry, Place, fetched};
 use crate::image::choice::choose;
 use crate::image::choice::{
-    Candidate, Choice, Device, Processor, Wanted, capability_of, family, meant, mistyped,
+    Candidate, Choice, Device, Processor, Wanted, capability_of, family, meant,
 };
 use crate::image::flags::{self, Container};
 use crate::image::runtime;
 use crate::job::{Bind, BuildMode, Fakeroot, GpuMode, Located, kind_and_count};
-use crate::record::Forecast;
 
 /// More images are not named in a decision: it travels in the script.
 const MAX_NAMED: usize = 20;
@@ -60,8 +58,12 @@ impl Resolver<'_> {
         let (source, mut whys) = match (path, &image.uri) {
             (Some(path), _) => (path, vec!["the job file names the image".to_owned()]),
             (None, uri) => {
-                let uri = uri.as_ref()?;
-                let (source, mut reasons) = self.uri(&uri.value, uri.span.clone())?;
+                let Located { value, span } = uri.as_ref()?;
+                let found = self.source_of_uri(value).map_err(|(message, hint)| {
+                    Problem::at(span.clone(), format!("`image.uri`: {message}")).hinted(hint)
+                });
+                let (source, mut reasons) =
+                    found.map_err(|problem| self.problems.push(problem)).ok()?;
                 reasons.insert(0, "the job file names the image".to_owned());
                 (source, reasons)
             }
@@ -90,18 +92,7 @@ impl Resolver<'_> {
     }
 
     /// What is fetched for a URI: the file that was pulled of it, else the URI as the site has it. With it, what was
-    /// replaced.
-    fn uri(&mut self, uri: &str, span: std::ops::Range<usize>) -> Option<(String, Vec<String>)> {
-        match self.source_of_uri(uri) {
-            Ok(found) => Some(found),
-            Err((message, hint)) => {
-                self.problems
-                    .push(Problem::at(span, format!("`image.uri`: {message}")).hinted(hint));
-                None
-            }
-        }
-    }
-
+    /// replaced; or what is wrong, and a hint.
     fn source_of_uri(&self, uri: &str) -> Result<(String, Vec<String>), (String, String)> {
         let found = fetched(uri, self.settings.tables())
             .map_err(|unknown| (unknown.to_string(), unknown.hint()))?;
@@ -129,7 +120,7 @@ impl Resolver<'_> {
             )));
         }
         Some(self.wanted(framework).map(|wanted| {
-            let choice = choose(entries, &wanted, &|_| None);
+            let choice = choose(entries, &wanted);
             Fitting { wanted, choice }
         }))
     }
@@ -175,10 +166,6 @@ impl Resolver<'_> {
                 "`framework.name`: the catalogue has no image of {name:?}, but it has of {meant:?}"
             );
             tell(message, &format!("write `name = {meant:?}`"));
-        } else if let Some(meant) = mistyped(name) {
-            self.plan.warnings.push(format!(
-                "`framework.name`: {name:?} is not known; did you mean {meant:?}?"
-            ));
         }
     }
 
@@ -234,7 +221,7 @@ impl Resolver<'_> {
     ) -> Result<Container, String> {
         let facts = self.facts;
         let Fitting { wanted, choice } = fitting;
-        self.plan.candidates = candidates(&facts.images.entries, choice, prospect);
+        self.plan.candidates = candidates(&facts.images.entries, choice);
         let winner = choice.winner.map(|winner| &facts.images.entries[winner]);
         let Some(entry) = winner else {
             let why = none_fits(choice, wanted);
@@ -323,15 +310,8 @@ impl Resolver<'_> {
         if let Some(more) = others.len().checked_sub(MAX_NAMED).filter(|more| *more > 0) {
             self.reject(
                 &format!("{more} more images"),
-                "`dlrun plan --json` tells of each",
+                "`dlrun plan --json` lists them",
             );
-        }
-        if !candidates.is_empty() {
-            let facts = self.facts;
-            for entry in facts.images.overridden.iter().take(MAX_NAMED) {
-                let why = "the user's own image of that name counts";
-                self.reject(&format!("image {} ({})", entry.name, entry.origin), why);
-            }
         }
         self.plan.candidates = candidates;
     }
@@ -642,24 +622,9 @@ fn digest_of(entry: &Entry) -> Option<String> {
         .or_else(|| entry.check.as_ref()?.digest.clone())
 }
 
-fn candidates(entries: &[Entry], choice: &Choice, prospect: &Prospect) -> Vec<ImageCandidate> {
-    // Of each image the best way.
-    let mut forecasts: BTreeMap<&str, &Forecast> = BTreeMap::new();
-    for way in &prospect.candidates {
-        if let (Some(image), Some(forecast)) = (&way.image, &way.forecast) {
-            forecasts.entry(image).or_insert(forecast);
-        }
-    }
-    let winner = choice
-        .winner
-        .map(|at| entries[at].name.as_str())
-        .unwrap_or_default();
-    let behind = |name: &str, decided: &str| {
-        let by_model = forecasts
-            .get(name)
-            .and_then(|forecast| prospect.behind(forecast));
-        by_model.unwrap_or_else(|| format!("`{winner}` goes before it: {decided}"))
-    };
+fn candidates(entries: &[Entry], choice: &Choice) -> Vec<ImageCandidate> {
+    let winner = choice.winner.map_or("", |at| &entries[at].name);
+    let behind = |decided| format!("`{winner}` goes before it: {decided}");
     let shown = |candidate: &Candidate| {
         let entry = &entries[candidate.index];
         ImageCandidate {
@@ -670,7 +635,7 @@ fn candidates(entries: &[Entry], choice: &Choice, prospect: &Prospect) -> Vec<Im
             rejected: candidate.rejected.clone(),
             reasons: candidate.reasons.clone(),
             unknown: candidate.unknown.clone(),
-            beaten: candidate.beaten.map(|decided| behind(&entry.name, decided)),
+            beaten: candidate.beaten.map(behind),
         }
     };
     choice.candidates.iter().map(shown).collect()

@@ -80,7 +80,7 @@ impl Resolver<'_> {
         let place = self.place();
         let nearest = match &self.facts.history.unread {
             Some(why) => format!("the records could not be read ({why})"),
-            None => format!("no run is known to be alike: {}", ladder.nearest_runs()),
+            None => ladder.why_unknown(),
         };
         if asked.memory == Some(Asked::Auto) {
             let resources = &self.plan.resources;
@@ -124,7 +124,7 @@ impl Resolver<'_> {
     }
 
     fn walltime_of(&mut self, needed: &Needed, place: &Place) -> Settled<Walltime> {
-        let mut why = words(needed, "the longest took", display_seconds);
+        let mut why = basis_text(needed, "the longest took", display_seconds);
         let Some(wanted) = rounded(needed) else {
             return (None, format!("{why}, which no limit holds"));
         };
@@ -173,13 +173,13 @@ impl Resolver<'_> {
         }
         (
             None,
-            format!("queue `{name}` tells no longest time, and its default holds; {nearest}"),
+            format!("queue `{name}` reports no longest time, and its default holds; {nearest}"),
         )
     }
 
     fn memory_of(&mut self, needed: &Needed, place: &Place) -> Settled<Bytes> {
         let shown = |bytes: f64| forecast_text::size(bytes).to_string();
-        let mut why = words(needed, "the largest had", shown);
+        let mut why = basis_text(needed, "the largest had", shown);
         let Some(wanted) = memory_wanted(needed) else {
             return (None, format!("{why}, which no node has"));
         };
@@ -252,7 +252,7 @@ fn share(resources: &PlannedResources, place: &Place, nearest: &str) -> Settled<
 }
 
 /// What a limit rests on: `same script, same arguments: 4 runs, the longest took 5 min 35 s`.
-fn words(needed: &Needed, most: &str, shown: impl Fn(f64) -> String) -> String {
+fn basis_text(needed: &Needed, most: &str, shown: impl Fn(f64) -> String) -> String {
     let numbers = if needed.same_numbers {
         "same arguments"
     } else {

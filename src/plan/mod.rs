@@ -4,7 +4,6 @@
 
 mod arguments;
 mod build;
-mod candidate_text;
 mod candidates;
 mod compiler;
 mod dialect;
@@ -35,10 +34,9 @@ pub use crate::launch::{
     PlannedDependency, PlannedResources, PlannedStorage, Rejected, Source, Step,
 };
 pub use facts::{
-    History, ImageFacts, ModelFacts, Named, PythonFacts, SchedulerFacts, ScriptFacts, SiteFacts,
-    TargetFacts,
+    History, ImageFacts, ModelFacts, Named, SchedulerFacts, ScriptFacts, SiteFacts, TargetFacts,
 };
-pub use identity::{hex, identity_of, texts_of};
+pub use identity::{identity_of, texts_of};
 pub use plan_text::{HIDDEN, describe, is_secret};
 pub use resolve::{asked_scheduler, resolve, scheduler_of};
 pub use secrets::{hidden_values, masked_line};

@@ -1,7 +1,6 @@
 //! What the job file leaves to the performance model: nodes and compiler; and what it expects.
 
-use super::candidate_text::named;
-use super::candidates::{Prospect, says_what_it_trains};
+use super::candidates::{Prospect, named, says_what_it_trains};
 use super::resolver::{JOB_FILE, Resolver};
 use super::{Candidate, Rejected, forecast_text};
 use crate::job::NodeCount;
@@ -91,7 +90,7 @@ impl Resolver<'_> {
                 self.decide(
                     "forecast",
                     "none",
-                    format!("the performance model says nothing of this job: {why}"),
+                    format!("the performance model cannot predict this job: {why}"),
                 );
             }
             return;

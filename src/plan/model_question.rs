@@ -23,11 +23,12 @@ impl Resolver<'_> {
     pub(super) fn question(&self, facts: &ModelFacts, identity: &Identity) -> Question {
         let resources = &self.plan.resources;
         let Plan { env, storage, .. } = self.ahead();
-        let wish = Wish::of(resources, threads_asked(&env, resources));
+        let wish = Wish::new(resources, threads_asked(&env, resources));
         let (hardware, kinds, assumed) = if let Some(meant) = &facts.meant {
             (meant_hardware(meant, &wish), Vec::new(), None)
         } else if self.is_local() {
-            (hardware_here(facts, &wish), Vec::new(), None)
+            let here = hardware_here(facts, self.plan.scheduler, &wish);
+            (here, Vec::new(), None)
         } else {
             let (kinds, assumed) = self.likely(facts, &wish);
             (Hardware::default(), kinds, assumed)
@@ -79,11 +80,9 @@ fn meant_hardware(meant: &str, wish: &Wish<'_>) -> Hardware {
 }
 
 /// This machine. GPUs, and what was measured of it, are as runs here had them.
-fn hardware_here(facts: &ModelFacts, wish: &Wish<'_>) -> Hardware {
+fn hardware_here(facts: &ModelFacts, local: SchedulerKind, wish: &Wish<'_>) -> Hardware {
     let usual = |on_gpus: bool| {
-        let met = facts
-            .model
-            .hardware_met(SchedulerKind::Local, &[None], on_gpus);
+        let met = facts.model.hardware_met(local, &[None], on_gpus);
         met.kinds.into_iter().map(|kind| kind.hardware)
     };
     let asked = wish.gpu_type.map(str::to_ascii_lowercase);

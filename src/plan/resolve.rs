@@ -51,7 +51,6 @@ pub fn resolve(
     resolver.flags();
     resolver.build();
     resolver.timing();
-    resolver.monitoring();
     resolver.pass_through();
     resolver.variables();
     resolver.warn_of_secrets();
@@ -297,11 +296,6 @@ impl Resolver<'_> {
 
     fn timing(&mut self) {
         let Some(timing) = &self.spec.timing else {
-            self.decide(
-                "timing",
-                "recognised",
-                "the output of the usual frameworks and plain `epoch N .. s` lines are known",
-            );
             return;
         };
         match timing::check_pattern(&timing.value) {
@@ -312,20 +306,6 @@ impl Resolver<'_> {
         }
     }
 
-    fn monitoring(&mut self) {
-        let interval = self.plan.interval_ms;
-        let origin = self.settings.origin("monitor.interval_ms").to_string();
-        self.decide(
-            "monitor",
-            format!("every {interval} ms"),
-            format!("{origin}; CPU, memory, I/O of the process tree"),
-        );
-        if self.settings.daemon_socket().is_none() {
-            let origin = self.settings.origin("monitor.daemon");
-            self.reject("dlrund", format!("`monitor.daemon` is off ({origin})"));
-        }
-    }
-
     /// Options handed through must not take over what dlrun writes and relies on.
     fn pass_through(&mut self) {
         let section = &self.spec.scheduler;
@@ -333,7 +313,7 @@ impl Resolver<'_> {
         let is_found = section.kind.is_none_or(|kind| kind == SchedulerKind::Auto);
         // Of a local job they have no effect, and are written for a cluster.
         let adapter = match self.plan.scheduler {
-            SchedulerKind::Local => adapter_for(SchedulerKind::Slurm),
+            kind if kind.is_local() => adapter_for(SchedulerKind::Slurm),
             kind => adapter_for(kind),
         };
         let beside = (!self.is_local()).then_some((&self.plan.resources, is_found));

@@ -2,10 +2,10 @@
 
 use super::candidates::Prospect;
 use super::compiler;
-use super::identity::hex;
 use super::resolver::{Resolver, text};
 use super::similar_runs::Ladder;
 use super::site_check::wanted;
+use crate::image::fingerprint;
 use crate::job::{Framework, Launcher, Provenance, kind_and_count};
 use crate::record::{Asked, Identity};
 
@@ -50,7 +50,7 @@ impl Resolver<'_> {
                 &build.checksum,
             );
             let build = serde_json::to_vec(&build).expect("texts have a JSON form");
-            words.push_str(&format!("; build {}", &hex(&build)[..16]));
+            words.push_str(&format!("; build {}", &fingerprint(&build)[..16]));
         }
         words
     }
@@ -98,7 +98,7 @@ impl Resolver<'_> {
             let hidden = serde_json::to_vec(&(&attached.env, &attached.prologue, inherit));
             parts.push(format!(
                 "site {}",
-                &hex(&hidden.expect("texts have a JSON form"))[..16]
+                &fingerprint(hidden.expect("texts have a JSON form"))[..16]
             ));
         }
         parts.iter().map(|part| format!("; {part}")).collect()

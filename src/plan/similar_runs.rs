@@ -1,12 +1,10 @@
-//! The user's own runs beside a job, rung by rung: how much alike they are, and what those that are alike took.
+//! The user's own runs beside a job: which are alike, and what those took.
 //!
-//! Limits rest on the first rung alone. Runs on the others are shown, so that people may choose a limit by them.
+//! Limits rest on runs that are alike in everything but numbers.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 
 use super::facts::History;
-use super::forecast_text::count;
-use crate::foundation::units::display_seconds;
 use crate::job::{JobState, RunId, SchedulerKind};
 use crate::record::{Amount, Identity, Past};
 
@@ -16,31 +14,6 @@ const BEYOND_TIMEOUT: f64 = 2.0;
 const BEYOND_OUT_OF_MEMORY: f64 = 1.5;
 /// So many runs must have been measured; one of them must have completed.
 const ENOUGH: usize = 2;
-
-/// How much alike a run and the job are, the nearest first.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) enum Rung {
-    /// The same script, arguments, data, environment, size and place; numbers within what ran.
-    Same,
-    /// The same but for numbers, data, environment, size or the script's text, or too few runs.
-    Near,
-    /// The same script with other arguments.
-    Script,
-    /// The same program with another script.
-    Program,
-}
-
-impl Rung {
-    /// The text for people.
-    fn words(self) -> &'static str {
-        match self {
-            Self::Same => "same script, same arguments",
-            Self::Near => "same script, almost the same arguments",
-            Self::Script => "same script, other arguments",
-            Self::Program => "same program, another script",
-        }
-    }
-}
 
 /// What runs that are alike needed.
 #[derive(Debug, Clone, PartialEq)]
@@ -57,15 +30,16 @@ pub(super) struct Needed {
     pub(super) cut_off: usize,
 }
 
-/// The runs on each rung.
+/// The runs of a job's program.
 #[derive(Debug)]
 pub(super) struct Ladder<'a> {
     job: &'a Identity,
+    /// Those with the same script, arguments, data, environment, size and place; numbers within what ran.
     same: Vec<&'a Past>,
-    /// Runs of the lower rungs.
-    lower: BTreeMap<Rung, Vec<&'a Past>>,
-    /// What the runs that come nearest lack.
-    lacks: Option<String>,
+    /// What the latest of the others with the same arguments lacks.
+    lack: Option<String>,
+    /// There are runs with other arguments.
+    has_others: bool,
 }
 
 impl<'a> Ladder<'a> {
@@ -73,26 +47,23 @@ impl<'a> Ladder<'a> {
         let mut ladder = Self {
             job,
             same: Vec::new(),
-            lower: BTreeMap::new(),
-            lacks: None,
+            lack: None,
+            has_others: false,
         };
         for past in &history.past {
             let is_here =
                 past.scheduler == scheduler && (!scheduler.is_local() || past.host == history.host);
-            match compared(&past.identity, job, is_here) {
-                Some((Rung::Same, _)) => ladder.same.push(past),
-                Some((rung, lack)) => {
-                    ladder.lower.entry(rung).or_default().push(past);
-                    // The latest counts.
-                    ladder.lacks = lack.map(str::to_owned).or(ladder.lacks);
-                }
-                None => {}
+            if past.identity.key != job.key {
+                ladder.has_others |= past.identity.program == job.program;
+            } else if let Some(lack) = lack(&past.identity, job, is_here) {
+                ladder.lack = Some(lack.to_owned());
+            } else {
+                ladder.same.push(past);
             }
         }
         if let Some(beyond) = ladder.beyond() {
-            let moved = std::mem::take(&mut ladder.same);
-            ladder.lower.entry(Rung::Near).or_default().extend(moved);
-            ladder.lacks = Some(beyond);
+            ladder.same.clear();
+            ladder.lack = Some(beyond);
         }
         ladder
     }
@@ -195,37 +166,20 @@ impl<'a> Ladder<'a> {
         range(equal.filter_map(|past| past.wall_seconds))
     }
 
-    /// Why the job's needs are not known, with the nearest runs that there are.
-    pub(super) fn nearest_runs(&self) -> String {
-        let nearest = if self.same.is_empty() {
-            self.lower.first_key_value()
-        } else {
-            Some((&Rung::Same, &self.same))
-        };
-        let Some((rung, runs)) = nearest else {
-            return "no run of this program is recorded".to_owned();
-        };
-        let counted = count(runs.len() as u64, "run");
-        let took = match range(runs.iter().filter_map(|past| past.wall_seconds)) {
-            Some((low, high)) if low == high => format!("{counted} took {}", display_seconds(low)),
-            Some((low, high)) => {
-                let (low, high) = (display_seconds(low), display_seconds(high));
-                format!("{counted} took {low} to {high}")
+    /// Why the job's needs are not known.
+    pub(super) fn why_unknown(&self) -> String {
+        let completed = |past: &&Past| past.state == JobState::Completed;
+        match &self.lack {
+            _ if self.same.iter().any(completed) => {
+                "two measured runs like it are needed, one of which completed".to_owned()
             }
-            None => format!("{counted}, of unknown length"),
-        };
-        let why = match rung {
-            Rung::Same if runs.iter().all(|past| past.state != JobState::Completed) => {
-                " (none of them completed)".to_owned()
+            _ if !self.same.is_empty() => "no run like it completed".to_owned(),
+            Some(lack) => format!("of the nearest runs {lack}"),
+            None if self.has_others => {
+                "only runs of this program with other arguments are recorded".to_owned()
             }
-            Rung::Same => " (two measured runs are needed, one of which completed)".to_owned(),
-            Rung::Near => self
-                .lacks
-                .as_ref()
-                .map_or_else(String::new, |lack| format!(" ({lack})")),
-            _ => String::new(),
-        };
-        format!("{}: {took}{why}", rung.words())
+            None => "no run of this program is recorded".to_owned(),
+        }
     }
 }
 
@@ -237,46 +191,28 @@ fn range(mut numbers: impl Iterator<Item = f64>) -> Option<(f64, f64)> {
     }))
 }
 
-/// The rung of a run, and what it lacks for the first.
-fn compared(
-    past: &Identity,
-    job: &Identity,
-    is_here: bool,
-) -> Option<(Rung, Option<&'static str>)> {
-    if past.key == job.key {
-        let names = |identity: &Identity| identity.numbers.keys().cloned().collect::<Vec<_>>();
-        let is_unknown = job.declared.is_none() && job.script_digest.is_none();
-        let lacks = [
-            (is_unknown, "its program is no file whose content is known"),
-            (
-                past.script_digest != job.script_digest,
-                "the script was edited since",
-            ),
-            (past.inputs != job.inputs, "its data are others"),
-            (
-                past.environment != job.environment,
-                "its environment is another",
-            ),
-            (
-                !is_here || !past.asked.is_same_size(&job.asked),
-                "it asks for another size or queue",
-            ),
-            (names(past) != names(job), "its numbers go by other names"),
-        ];
-        let lack = lacks.iter().find(|(lacks, _)| *lacks).map(|(_, why)| *why);
-        return Some((
-            if lack.is_some() {
-                Rung::Near
-            } else {
-                Rung::Same
-            },
-            lack,
-        ));
-    }
-    if past.script.is_some() && past.script == job.script {
-        return Some((Rung::Script, None));
-    }
-    (past.program == job.program).then_some((Rung::Program, None))
+/// What a run with the same arguments lacks to tell what the job needs.
+fn lack(past: &Identity, job: &Identity, is_here: bool) -> Option<&'static str> {
+    let names = |identity: &Identity| identity.numbers.keys().cloned().collect::<Vec<_>>();
+    let is_unknown = job.declared.is_none() && job.script_digest.is_none();
+    let lacks = [
+        (is_unknown, "the program is no file whose content is known"),
+        (
+            past.script_digest != job.script_digest,
+            "the script was edited since",
+        ),
+        (past.inputs != job.inputs, "the data are others"),
+        (
+            past.environment != job.environment,
+            "the environment is another",
+        ),
+        (
+            !is_here || !past.asked.is_same_size(&job.asked),
+            "the size or the queue is another",
+        ),
+        (names(past) != names(job), "the numbers go by other names"),
+    ];
+    lacks.iter().find(|(lacks, _)| *lacks).map(|(_, why)| *why)
 }
 
 /// By how much longer the job is than a run by its epochs and samples; never below 1.

@@ -42,10 +42,6 @@ impl<'a> Resolver<'a> {
         self.plan
             .warnings
             .extend(site::pause(&wanted, model).filter(|_| fits));
-        let last_index = resources.array.as_ref().map(crate::job::ArraySpec::last);
-        self.plan
-            .notes
-            .extend(site::remarks(&wanted, last_index, model));
     }
 
     /// What decides in place of the job file and the settings.

@@ -57,7 +57,7 @@ pub struct Cause {
 
 impl Cause {
     /// The cause that a state means; `None` where the run continues, succeeded, or nothing is known. `evidence` is a line
-    /// that tells it.
+    /// that shows it.
     #[must_use]
     pub fn of(state: JobState, exit: Option<ExitStatus>, evidence: Option<&str>) -> Option<Self> {
         let (kind, text) = match state {

@@ -3,7 +3,7 @@
 use serde::{Deserialize, Serialize};
 
 /// The image of a run, as its plan has it.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct RunImage {
     /// An absolute path or a URI.
     pub source: String,
@@ -15,7 +15,7 @@ pub struct RunImage {
     pub digest: Option<String>,
 }
 
-/// What an image is that lies on the node: enough to tell later whether a file is still the same.
+/// What an image is that lies on the node: enough to know later whether a file is still the same.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ImageIdentity {
     /// `sif`, `sandbox`, ...
@@ -54,7 +54,7 @@ pub struct FlagReason {
 }
 
 /// How the command of one node got into its container.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ContainerRecord {
     /// Which image.
     #[serde(flatten)]
@@ -71,7 +71,7 @@ pub struct ContainerRecord {
     /// What was decided on the node.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub flags: Vec<FlagReason>,
-    /// What the user was told at the start.
+    /// What the user saw at the start.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub warnings: Vec<String>,
     /// Why the node was not asked, and the words are those that were decided at submission.
@@ -94,11 +94,9 @@ impl ContainerRecord {
             .product
             .clone()
             .unwrap_or_else(|| runtime.path.clone());
-        Some(
-            runtime
-                .version
-                .as_ref()
-                .map_or(name.clone(), |version| format!("{name} {version}")),
-        )
+        Some(match &runtime.version {
+            Some(version) => format!("{name} {version}"),
+            None => name,
+        })
     }
 }

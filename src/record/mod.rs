@@ -44,12 +44,12 @@ pub use figures::NodeFigures;
 pub use forecast::{Basis, Forecast, Interval};
 pub use gpu::{GpuFacts, GpuSums, GpuUsage, add_gpu_readings};
 pub use identity::{Amount, Asked, Identity, Input, Past, Revision};
-pub use incoming::{Incoming, LineFault, MAX_LINE_BYTES, Row, RowVersion};
+pub use incoming::{Incoming, MAX_LINE_BYTES, RowVersion};
 pub use last_words::{LAST_WORDS_BYTES, last_words};
 pub use middle::{median, of_commonest_source};
 pub use node::{
     AttemptMarks, Gap, HostFacts, MeasureKey, Measurement, Missing, NodeRecord, NodeState,
-    WatcherCost,
+    WatcherCost, add_new,
 };
 pub use notice::{NOTICE_TAIL_BYTES, Notice, find_notice, notices};
 pub use point::{MAX_POINTS, MetricPoint, MetricValue, PointKind};
@@ -66,7 +66,7 @@ pub use series::{
 pub use start::{EpochFigures, NodeMeasure, NotedState, StartRow, SubmittedRun};
 pub use status::{ElementCounts, Outcome, QueueEntry, RunRow, Status, resolve};
 pub use table::{Cell, Field, FieldType, MAX_NAME_BYTES, Role, Table};
-pub use target::{DiskBench, NodeBench, PastCache, Spread, TargetRecord};
+pub use target::{NodeBench, Spread, TargetRecord};
 pub use timing::{
     Epoch, EpochNumbering, MAX_EPOCHS_KEPT, Progress, Scope, StepMark, StepTimes, Throughput,
     TimeSource,

@@ -53,6 +53,18 @@ pub struct Gap {
     pub why: String,
 }
 
+impl Gap {
+    /// A hole between two readings.
+    pub fn new(from_ms: u64, to_ms: u64, why: impl Into<String>) -> Self {
+        let why = why.into();
+        Self {
+            from_ms,
+            to_ms,
+            why,
+        }
+    }
+}
+
 /// Something that could not be measured.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Missing {
@@ -60,6 +72,23 @@ pub struct Missing {
     pub what: String,
     /// Why.
     pub why: String,
+}
+
+/// Adds what is not in the list yet: watcher and daemon may have noted the same.
+pub fn add_new<T: PartialEq + Clone>(list: &mut Vec<T>, more: &[T]) {
+    for item in more {
+        if !list.contains(item) {
+            list.push(item.clone());
+        }
+    }
+}
+
+impl Missing {
+    /// A lack and its reason.
+    pub fn new(what: &str, why: impl Into<String>) -> Self {
+        let (what, why) = (what.to_owned(), why.into());
+        Self { what, why }
+    }
 }
 
 /// Facts of the machine a run had, read once at its start.

@@ -60,7 +60,7 @@ pub struct Outcome {
 }
 
 impl QueueEntry {
-    /// Says whether it tells an end that marks cannot know: cancelled, timeout, memory, node, preempted.
+    /// Says whether it is an end that marks cannot know: cancelled, timeout, memory, node, preempted.
     #[must_use]
     pub fn explains_the_end(&self) -> bool {
         self.state.is_final() && !matches!(self.state, JobState::Completed | JobState::Failed)
@@ -189,9 +189,9 @@ pub fn resolve(outcome: &Outcome, queue: Option<&QueueEntry>) -> Status {
         .nodes
         .iter()
         .any(|node| node.state == NodeState::Interrupted);
-    let anew =
+    let is_past =
         |end: &&Sentinel| queue.is_some_and(|entry| runs_anew(entry, outcome.start.as_ref(), end));
-    let end = outcome.end.as_ref().filter(|end| !anew(end));
+    let end = outcome.end.as_ref().filter(|end| !is_past(end));
     let started = outcome.start.as_ref().map(|mark| mark.at_ms);
     let exit = end
         .and_then(Sentinel::exit)
@@ -235,7 +235,7 @@ pub fn resolve(outcome: &Outcome, queue: Option<&QueueEntry>) -> Status {
         ),
     };
     if status.state == JobState::Cancelled && outcome.start.is_none() {
-        // It never ran: the start that a scheduler tells is that of its end.
+        // It never ran: the start that a scheduler reports is that of its end.
         status.started_at_ms = None;
     }
     status.stuck = status.state == JobState::Pending && queue.is_some_and(|entry| entry.stuck);
@@ -286,38 +286,29 @@ fn lost_dependency(outcome: &Outcome, status: &Status) -> Option<Cause> {
     })
 }
 
-/// What the program itself said of its failure.
+/// The nodes that saw the exit code of a run that failed.
+fn failed_nodes<'a>(outcome: &'a Outcome, status: &Status) -> impl Iterator<Item = &'a NodeRecord> {
+    let failed = status.exit.filter(|_| status.state == JobState::Failed);
+    let code = failed.map(ExitStatus::shell_code);
+    let is_same =
+        move |node: &&NodeRecord| code.is_some() && node.exit.map(ExitStatus::shell_code) == code;
+    outcome.nodes.iter().filter(is_same)
+}
+
+/// What the program itself printed of its failure.
 fn exception<'a>(outcome: &'a Outcome, status: &Status) -> Option<&'a str> {
-    let failed = (status.state == JobState::Failed).then_some(status.exit?)?;
-    let same = |node: &&NodeRecord| {
-        node.exit
-            .is_some_and(|exit| exit.shell_code() == failed.shell_code())
-    };
-    outcome
-        .nodes
-        .iter()
-        .filter(same)
-        .find_map(|node| node.last_words.last())
-        .map(String::as_str)
+    let line = failed_nodes(outcome, status).find_map(|node| node.last_words.last());
+    line.map(String::as_str)
 }
 
 /// A failure that was the container's, by what its node noted of the exit code that the run has.
 fn container_failure(outcome: &Outcome, status: &Status) -> Option<Cause> {
-    let failed = (status.state == JobState::Failed).then_some(status.exit?)?;
-    let same = |node: &&NodeRecord| {
-        node.exit
-            .is_some_and(|exit| exit.shell_code() == failed.shell_code())
-    };
     let words = |node: &NodeRecord| node.container.as_ref()?.failure.clone();
-    outcome
-        .nodes
-        .iter()
-        .filter(same)
-        .find_map(words)
-        .map(|words| Cause::container(&words))
+    let words = failed_nodes(outcome, status).find_map(words);
+    words.map(|words| Cause::container(&words))
 }
 
-/// A shell tells code 130 and signal 2 in the same way; who waited for the command knows which it was.
+/// A shell reports code 130 and signal 2 in the same way; who waited for the command knows which it was.
 fn as_a_node_saw(outcome: &Outcome, exit: ExitStatus) -> ExitStatus {
     let seen = outcome.nodes.iter().filter_map(|node| node.exit);
     seen.into_iter()

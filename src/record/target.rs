@@ -52,37 +52,9 @@ pub struct NodeBench {
     pub arrays_bytes: u64,
     /// All last-level caches together; `None`: the kernel does not say.
     pub last_level_cache_bytes: Option<u64>,
-    /// Sequential reading; `None`: it could not be measured, and `notes` tell why.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub disk: Option<DiskBench>,
     /// What lessens the figures' worth, in words.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub notes: Vec<String>,
-}
-
-/// How reading was measured.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub struct DiskBench {
-    /// In 10^6 bytes per second.
-    pub mb_per_second: Spread,
-    /// Length of the file that was written and read.
-    pub file_bytes: u64,
-    /// How the page cache was passed by.
-    pub past_cache: PastCache,
-    /// The kind of file system; `None`: its number is not known.
-    pub file_system: Option<String>,
-    /// Where the file lay.
-    pub directory: String,
-}
-
-/// How reading passes the page cache by.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum PastCache {
-    /// The file was opened with `O_DIRECT`.
-    Direct,
-    /// The kernel was asked to forget the file (`posix_fadvise(2)`), since it takes no `O_DIRECT`.
-    Advised,
 }
 
 /// A figure that was measured several times.

@@ -74,7 +74,7 @@ pub struct Epoch {
         deserialize_with = "null_as_nan"
     )]
     pub metrics: BTreeMap<String, f64>,
-    /// True where the program told it through `DLRUN_EVENTS`.
+    /// True where the program reported it through `DLRUN_EVENTS`.
     #[serde(default, skip_serializing_if = "super::is_default")]
     pub event: bool,
     /// True for the first of a start of the program: tracing, compilation and cold caches lie in it.
@@ -233,7 +233,7 @@ pub struct Progress {
     /// Seconds of writing checkpoints outside of all epochs, where known.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub checkpoint_seconds: Option<f64>,
-    /// How often the epochs began to count anew: a training that was resumed, or a second one.
+    /// How often the epochs began to count again: a training that was resumed, or a second one.
     #[serde(default, skip_serializing_if = "super::is_default")]
     pub restarts: u32,
     /// The last value of each loss and metric; NaN as in [`Epoch::metrics`].

@@ -2,26 +2,23 @@
 
 use super::Run;
 use crate::foundation::statistics::{Ratio, Spread, adjusted};
-use crate::report::insight::{EpochTimes, Timing};
+use crate::report::insight::EpochTimes;
 
-/// What two runs were compared by.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Basis {
-    /// The mean of the steady epochs.
-    Epochs,
-    /// The median of the steps: only figures of them are kept, so there is no interval.
-    Steps,
-    /// Nothing that both have.
-    Nothing,
-}
+/// The heads of the columns that say how two compare.
+pub(super) const RATIO_HEADS: [&str; 6] = [
+    "Time ratio",
+    "95 % interval",
+    "Rate ratio",
+    "95 % interval",
+    "p",
+    "In words",
+];
 
 /// A run against the first.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) struct Row {
     /// Its steady epochs.
     pub(super) spread: Option<Spread>,
-    /// What it was compared by; of the first run what the others can be compared by.
-    pub(super) basis: Basis,
     /// Its time over that of the first.
     pub(super) time_ratio: Option<Ratio>,
     /// Its samples a second over those of the first, where both are known.
@@ -42,17 +39,14 @@ pub(super) fn compare(runs: &[Run]) -> Vec<Row> {
         .iter()
         .enumerate()
         .map(|(place, own)| {
-            let (basis, ratio) = against(own.timing(), first.timing());
-            let time_ratio = ratio.filter(|_| place > 0);
-            let rate_ratio = time_ratio
-                .filter(|_| basis == Basis::Epochs)
-                .and_then(|ratio| {
-                    let grown = samples_of_mean_epoch(own)? / samples_of_mean_epoch(first)?;
-                    Some(ratio.inverse().times(grown)).filter(|ratio| ratio.ratio.is_finite())
-                });
+            let spreads = own.spread().zip(first.spread()).filter(|_| place > 0);
+            let time_ratio = spreads.and_then(|(own, first)| Ratio::of(&own, &first));
+            let rate_ratio = time_ratio.and_then(|ratio| {
+                let grown = samples_of_mean_epoch(own)? / samples_of_mean_epoch(first)?;
+                Some(ratio.inverse().times(grown)).filter(|ratio| ratio.ratio.is_finite())
+            });
             Row {
                 spread: own.spread(),
-                basis,
                 time_ratio,
                 rate_ratio,
                 p: time_ratio.and_then(|ratio| ratio.p),
@@ -78,33 +72,9 @@ pub(super) fn spread(times: &EpochTimes) -> Spread {
     }
 }
 
-fn against(own: Option<&Timing>, first: Option<&Timing>) -> (Basis, Option<Ratio>) {
-    let Some((own, first)) = own.zip(first) else {
-        return (Basis::Nothing, None);
-    };
-    if let (Some(own), Some(first)) = (&own.epochs, &first.epochs) {
-        return (Basis::Epochs, Ratio::of(&spread(own), &spread(first)));
-    }
-    match (own.steps, first.steps) {
-        (Some(own), Some(first)) if first.median_seconds > 0.0 => {
-            let ratio = own.median_seconds / first.median_seconds;
-            (
-                Basis::Steps,
-                Some(Ratio {
-                    ratio,
-                    bounds: None,
-                    p: None,
-                }),
-            )
-        }
-        _ => (Basis::Nothing, None),
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::record::{StepTimes, TimeSource};
     use crate::report::tests::{timed, untimed};
 
     #[test]
@@ -116,7 +86,7 @@ mod tests {
             untimed(),
         ];
         let rows = compare(&runs);
-        assert_eq!((rows[0].basis, rows[0].time_ratio), (Basis::Epochs, None));
+        assert_eq!(rows[0].time_ratio, None);
         let twice = rows[1].time_ratio.expect("both have epochs");
         assert!(
             (twice.ratio - 2.02).abs() < 1e-9 && twice.bounds.is_some(),
@@ -129,7 +99,7 @@ mod tests {
         );
         let short = rows[2].time_ratio.expect("one epoch");
         assert_eq!((short.bounds, rows[2].p), (None, None));
-        assert_eq!((rows[3].basis, rows[3].time_ratio), (Basis::Nothing, None));
+        assert_eq!(rows[3].time_ratio, None);
     }
 
     #[test]
@@ -143,29 +113,5 @@ mod tests {
             (rate.ratio - 2.0).abs() < 1e-9 && rate.bounds.is_some(),
             "{rate:?}"
         );
-    }
-
-    #[test]
-    fn runs_without_epochs_are_compared_by_their_steps() {
-        let of = |median_seconds| {
-            let mut run = untimed();
-            run.nodes[0].record.progress.recogniser = Some("keras".to_owned());
-            run.nodes[0].record.progress.step_times = Some(StepTimes {
-                source: TimeSource::Stated,
-                steps: 100,
-                median_seconds,
-                p95_seconds: 1.0,
-            });
-            crate::report::tests::derived(run)
-        };
-        let rows = compare(&[of(0.2), of(0.3), untimed()]);
-        let ratio = rows[1].time_ratio.expect("both have steps");
-        assert!((ratio.ratio - 1.5).abs() < 1e-9, "{ratio:?}");
-        assert_eq!(
-            (rows[1].basis, ratio.bounds, rows[2].basis),
-            (Basis::Steps, None, Basis::Nothing)
-        );
-        assert_eq!(compare(&[of(0.0), of(0.3)])[1].time_ratio, None);
-        assert_eq!(compare(&[]), []);
     }
 }

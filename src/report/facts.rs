@@ -1,7 +1,7 @@
 //! The environment of a run in words: what it ran on and in.
 
 use super::Run;
-use super::number::{bytes, count, duration, instant, real, seconds_between, short};
+use super::number::{bytes, count, instant, real, seconds_between, short};
 use crate::record::{ContainerRecord, GpuUsage, Identity, NodeRecord};
 
 /// Nodes that are named one by one.
@@ -137,7 +137,6 @@ pub(super) fn environment(run: &Run) -> Facts {
         ("kernel", each(&|node| node.host.kernel.clone())),
         ("cgroup", each(&|node| node.cgroup.clone())),
         ("dlrun", Some(run.record.dlrun_version.clone())),
-        ("cost of watching", watching(&nodes)),
     ])
 }
 
@@ -243,26 +242,6 @@ fn storage(run: &Run, nodes: &[&NodeRecord]) -> Option<String> {
     let chosen = chosen.map(|(name, class)| format!("{name} ({})", class.as_str()));
     let texts: Vec<String> = chosen.into_iter().chain(seen).collect();
     (!texts.is_empty()).then(|| texts.join("; "))
-}
-
-fn watching(nodes: &[&NodeRecord]) -> Option<String> {
-    let sum = |of: fn(&NodeRecord) -> u64| {
-        let each = nodes.iter().map(|node| of(node));
-        each.fold(0, u64::saturating_add)
-    };
-    let samples = sum(|node| node.watcher.samples);
-    let cpu_us = sum(|node| node.watcher.cpu_us);
-    let late = match sum(|node| node.watcher.late_ticks) {
-        0 => String::new(),
-        late => format!(", {} of them late", count(late)),
-    };
-    (samples > 0).then(|| {
-        format!(
-            "{} of CPU time for {} samples{late}",
-            duration(real(cpu_us) / 1e6),
-            count(samples)
-        )
-    })
 }
 
 /// From start to end, or to the last that is known of it, in seconds.

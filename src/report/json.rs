@@ -1,170 +1,287 @@
 //! The report for programs: all numbers, with units in their names.
 
-use serde_json::{Map, Value, json};
+use std::collections::BTreeMap;
 
-use super::compare::Basis;
+use serde::Serialize;
+
+use super::insight::{Insight, Request};
 use super::scaling::{Kind, Scaling};
 use super::timeline::{Curve, Timeline};
 use super::{Findings, Run, facts};
-use crate::foundation::statistics::Ratio;
+use crate::foundation::statistics::{CONFIDENCE, Ratio};
+use crate::job::RunId;
+use crate::record::{Missing, NodeRecord, RunRecord, Status};
 
 /// The whole report.
-pub(super) fn value(findings: &Findings<'_>) -> Value {
-    let report = findings.report;
-    json!({
-        "written_at_ms": report.written_at_ms,
-        "remarks": report.remarks,
-        "runs": report.runs.iter().map(run).collect::<Vec<_>>(),
-        "comparison": comparison(findings),
-        "scaling": findings.scaling.as_ref().map(|scaling| self::scaling(findings, scaling)),
-    })
+#[derive(Debug, Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+pub struct ReportAnswer<'a> {
+    written_at_ms: u64,
+    remarks: &'a [String],
+    runs: Vec<ReportedRun<'a>>,
+    comparison: Option<ComparedRuns<'a>>,
+    scaling: Option<ScalingAnswer<'a>>,
 }
 
-fn run(run: &Run) -> Value {
-    let notes: Vec<Value> = run
-        .notes
-        .iter()
-        .map(|note| json!({ "what": note.what, "why": note.why }))
-        .collect();
-    let nodes: Vec<Value> = run
-        .nodes
-        .iter()
-        .map(|node| json!({ "record": node.record, "series": node.timeline.as_ref().map(series) }))
-        .collect();
-    json!({
-        "run": run.record,
-        "element": run.element,
-        "status": run.status,
-        "is_going_on": run.is_going_on(),
-        "wall_seconds": facts::wall_seconds(run),
-        "request": run.request,
-        "insight": run.insight,
-        "nodes": nodes,
-        "unreadable": notes,
-    })
+#[derive(Debug, Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+struct ReportedRun<'a> {
+    run: &'a RunRecord,
+    element: Option<u32>,
+    status: &'a Status,
+    is_going_on: bool,
+    wall_seconds: Option<f64>,
+    request: Option<&'a Request>,
+    insight: &'a Insight,
+    nodes: Vec<ReportedNode<'a>>,
+    unreadable: &'a [Missing],
 }
 
-/// Curves: of each point the least, the value and the most.
-fn series(timeline: &Timeline) -> Value {
-    let of = |curves: &[Curve]| {
-        let each = |curve: &Curve| {
-            let values = json!({
-                "low": rounded(&curve.low), "value": rounded(&curve.value), "high": rounded(&curve.high),
-                "mean": curve.mean,
-            });
-            (curve.name.to_owned(), values)
-        };
-        Value::Object(curves.iter().map(each).collect::<Map<_, _>>())
+#[derive(Debug, Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+struct ReportedNode<'a> {
+    record: &'a NodeRecord,
+    series: Option<SeriesAnswer<'a>>,
+}
+
+/// Curves by column, of the run and of each of its GPUs by UUID.
+#[derive(Debug, Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+struct SeriesAnswer<'a> {
+    begin_ms: u64,
+    interval_ms: u64,
+    points: usize,
+    samples: u64,
+    columns: BTreeMap<&'a str, CurveAnswer>,
+    gpus: BTreeMap<&'a str, BTreeMap<&'a str, CurveAnswer>>,
+}
+
+/// Of each point the least, the value and the most.
+#[derive(Debug, Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+struct CurveAnswer {
+    low: Vec<Option<f64>>,
+    value: Vec<Option<f64>>,
+    high: Vec<Option<f64>>,
+    mean: Option<f64>,
+}
+
+#[derive(Debug, Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+struct ComparedRuns<'a> {
+    /// The run that the rest is compared with.
+    against: &'a RunId,
+    confidence: f64,
+    runs: Vec<ComparedRun<'a>>,
+    unlike: Vec<UnlikeAnswer<'a>>,
+}
+
+#[derive(Debug, Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+struct ComparedRun<'a> {
+    run_id: &'a RunId,
+    element: Option<u32>,
+    epochs: usize,
+    epoch_mean_seconds: Option<f64>,
+    epoch_mean_low_seconds: Option<f64>,
+    epoch_mean_high_seconds: Option<f64>,
+    compared_by: &'static str,
+    time_ratio: Option<RatioAnswer>,
+    rate_ratio: Option<RatioAnswer>,
+    p_adjusted: Option<f64>,
+}
+
+/// What differs between runs, with the runs of each value.
+#[derive(Debug, Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+struct UnlikeAnswer<'a> {
+    what: String,
+    values: Vec<UnlikeValue<'a>>,
+}
+
+#[derive(Debug, Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+struct UnlikeValue<'a> {
+    value: String,
+    runs: Vec<&'a RunId>,
+}
+
+#[derive(Debug, Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+struct RatioAnswer {
+    ratio: f64,
+    low: Option<f64>,
+    high: Option<f64>,
+}
+
+#[derive(Debug, Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+struct ScalingAnswer<'a> {
+    workers: &'static str,
+    kind: Kind,
+    baseline: &'a RunId,
+    by: &'static str,
+    points: Vec<ScalingPoint<'a>>,
+}
+
+#[derive(Debug, Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+struct ScalingPoint<'a> {
+    run_id: &'a RunId,
+    workers: u64,
+    epoch_mean_seconds: f64,
+    speed_up: RatioAnswer,
+    efficiency_ratio: f64,
+    serial_fraction: Option<f64>,
+}
+
+impl<'a> ReportAnswer<'a> {
+    /// The report as it is printed.
+    pub(super) fn new(findings: Findings<'a>) -> Self {
+        let report = findings.report;
+        let scaling = findings.scaling.as_ref();
+        let scaling = scaling.map(|scaling| ScalingAnswer::new(&report.runs, scaling));
+        Self {
+            written_at_ms: report.written_at_ms,
+            remarks: &report.remarks,
+            runs: report.runs.iter().map(ReportedRun::new).collect(),
+            scaling,
+            comparison: comparison(findings),
+        }
+    }
+}
+
+impl<'a> ReportedRun<'a> {
+    fn new(run: &'a Run) -> Self {
+        let nodes = run.nodes.iter().map(|node| ReportedNode {
+            record: &node.record,
+            series: node.timeline.as_ref().map(SeriesAnswer::new),
+        });
+        Self {
+            run: &run.record,
+            element: run.element,
+            status: &run.status,
+            is_going_on: run.is_going_on(),
+            wall_seconds: facts::wall_seconds(run),
+            request: run.request.as_ref(),
+            insight: &run.insight,
+            nodes: nodes.collect(),
+            unreadable: &run.notes,
+        }
+    }
+}
+
+impl<'a> SeriesAnswer<'a> {
+    fn new(timeline: &'a Timeline) -> Self {
+        let gpus = timeline.gpus.iter();
+        Self {
+            begin_ms: timeline.begin_ms,
+            interval_ms: timeline.interval_ms,
+            points: timeline.points,
+            samples: timeline.samples,
+            columns: columns(&timeline.run),
+            gpus: gpus
+                .map(|(uuid, curves)| (uuid.as_str(), columns(curves)))
+                .collect(),
+        }
+    }
+}
+
+fn columns(curves: &[Curve]) -> BTreeMap<&str, CurveAnswer> {
+    let answer = |curve: &Curve| CurveAnswer {
+        low: rounded(&curve.low),
+        value: rounded(&curve.value),
+        high: rounded(&curve.high),
+        mean: curve.mean,
     };
-    let gpus: Map<String, Value> = timeline
-        .gpus
-        .iter()
-        .map(|(uuid, curves)| (uuid.clone(), of(curves)))
-        .collect();
-    json!({
-        "begin_ms": timeline.begin_ms,
-        "interval_ms": timeline.interval_ms,
-        "points": timeline.points,
-        "samples": timeline.samples,
-        "columns": of(&timeline.run),
-        "gpus": gpus,
-    })
+    let curves = curves.iter();
+    curves.map(|curve| (curve.name, answer(curve))).collect()
 }
 
 /// Values with as many digits as a drawing needs.
-fn rounded(values: &[Option<f64>]) -> Vec<Value> {
-    let each = |value: &Option<f64>| match value {
-        Some(value) if value.abs() >= 1e4 => json!(value.round()),
-        Some(value) => json!((value * 1e4).round() / 1e4),
-        None => Value::Null,
+fn rounded(values: &[Option<f64>]) -> Vec<Option<f64>> {
+    let rounded = |value: f64| match value {
+        value if value.abs() >= 1e4 => value.round(),
+        value => (value * 1e4).round() / 1e4,
     };
-    values.iter().map(each).collect()
+    values.iter().map(|value| value.map(rounded)).collect()
 }
 
-fn comparison(findings: &Findings<'_>) -> Value {
-    let Some(first) = findings
-        .report
-        .runs
-        .first()
-        .filter(|_| findings.report.runs.len() > 1)
-    else {
-        return Value::Null;
-    };
-    let rows = findings.report.runs.iter().zip(&findings.rows);
-    let row = |(run, row): (&Run, &super::Row)| {
+fn comparison<'a>(findings: Findings<'a>) -> Option<ComparedRuns<'a>> {
+    let Findings {
+        report,
+        rows,
+        unlike,
+        ..
+    } = findings;
+    let runs = &report.runs;
+    let first = runs.first().filter(|_| runs.len() > 1)?;
+    let compared = runs.iter().zip(rows).map(|(run, row)| {
         let bounds = row.spread.and_then(|spread| spread.bounds());
-        json!({
-            "run_id": run.record.run_id,
-            "element": run.element,
-            "epochs": row.spread.map_or(0, |spread| spread.n),
-            "epoch_mean_seconds": row.spread.map(|spread| spread.mean),
-            "epoch_mean_low_seconds": bounds.map(|bounds| bounds.0),
-            "epoch_mean_high_seconds": bounds.map(|bounds| bounds.1),
-            "compared_by": match row.basis {
-                Basis::Epochs => "epochs",
-                Basis::Steps => "steps",
-                Basis::Nothing => "nothing",
-            },
-            "time_ratio": row.time_ratio.map(ratio),
-            "rate_ratio": row.rate_ratio.map(ratio),
-            "p_adjusted": row.p,
-        })
-    };
-    let unlike: Vec<Value> = findings
-        .unlike
-        .iter()
-        .map(|unlike| {
-            let values: Vec<Value> = unlike
-                .values
-                .iter()
-                .map(|(value, places)| {
-                    let runs: Vec<&Run> = places.iter().map(|place| &findings.report.runs[*place]).collect();
-                    json!({ "value": value, "runs": runs.iter().map(|run| &run.record.run_id).collect::<Vec<_>>() })
-                })
-                .collect();
-            json!({ "what": unlike.what, "values": values })
-        })
-        .collect();
-    json!({
-        "against": first.record.run_id,
-        "confidence": crate::foundation::statistics::CONFIDENCE,
-        "runs": rows.map(row).collect::<Vec<_>>(),
-        "unlike": unlike,
+        ComparedRun {
+            run_id: &run.record.run_id,
+            element: run.element,
+            epochs: row.spread.map_or(0, |spread| spread.n),
+            epoch_mean_seconds: row.spread.map(|spread| spread.mean),
+            epoch_mean_low_seconds: bounds.map(|bounds| bounds.0),
+            epoch_mean_high_seconds: bounds.map(|bounds| bounds.1),
+            compared_by: row.spread.map_or("nothing", |_| "epochs"),
+            time_ratio: row.time_ratio.map(RatioAnswer::from),
+            rate_ratio: row.rate_ratio.map(RatioAnswer::from),
+            p_adjusted: row.p,
+        }
+    });
+    let unlike = unlike.into_iter().map(|unlike| {
+        let values = unlike
+            .values
+            .into_iter()
+            .map(|(value, places)| UnlikeValue {
+                value,
+                runs: places.iter().map(|at| &runs[*at].record.run_id).collect(),
+            });
+        UnlikeAnswer {
+            what: unlike.what,
+            values: values.collect(),
+        }
+    });
+    Some(ComparedRuns {
+        against: &first.record.run_id,
+        confidence: CONFIDENCE,
+        runs: compared.collect(),
+        unlike: unlike.collect(),
     })
 }
 
-fn ratio(ratio: Ratio) -> Value {
-    json!({
-        "ratio": ratio.ratio,
-        "low": ratio.bounds.map(|bounds| bounds.0),
-        "high": ratio.bounds.map(|bounds| bounds.1),
-    })
+impl From<Ratio> for RatioAnswer {
+    fn from(ratio: Ratio) -> Self {
+        Self {
+            ratio: ratio.ratio,
+            low: ratio.bounds.map(|bounds| bounds.0),
+            high: ratio.bounds.map(|bounds| bounds.1),
+        }
+    }
 }
 
-fn scaling(findings: &Findings<'_>, scaling: &Scaling) -> Value {
-    let points: Vec<Value> = scaling
-        .points
-        .iter()
-        .map(|point| {
-            json!({
-                "run_id": findings.report.runs[point.run].record.run_id,
-                "workers": point.workers,
-                "epoch_mean_seconds": point.seconds,
-                "speed_up": ratio(point.speed_up),
-                "efficiency_ratio": point.efficiency,
-                "serial_fraction": point.serial_fraction,
-            })
-        })
-        .collect();
-    json!({
-        "workers": scaling.workers.as_str(),
-        "kind": match scaling.kind {
-            Kind::Strong => "strong",
-            Kind::Weak => "weak",
-            Kind::Unknown => "unknown",
-        },
-        "baseline": findings.report.runs[scaling.baseline].record.run_id,
-        "by": if scaling.is_by_epochs { "epoch_seconds" } else { "samples_per_second" },
-        "points": points,
-    })
+impl<'a> ScalingAnswer<'a> {
+    fn new(runs: &'a [Run], scaling: &Scaling) -> Self {
+        let points = scaling.points.iter().map(|point| ScalingPoint {
+            run_id: &runs[point.run].record.run_id,
+            workers: point.workers,
+            epoch_mean_seconds: point.seconds,
+            speed_up: point.speed_up.into(),
+            efficiency_ratio: point.efficiency,
+            serial_fraction: point.serial_fraction,
+        });
+        let by = match scaling.is_by_epochs {
+            true => "epoch_seconds",
+            false => "samples_per_second",
+        };
+        Self {
+            workers: scaling.workers.as_str(),
+            kind: scaling.kind,
+            baseline: &runs[scaling.baseline].record.run_id,
+            by,
+            points: points.collect(),
+        }
+    }
 }

@@ -22,6 +22,7 @@ pub use bench::{
     Asked, AxisFigures, CellFigures, Comparison, Effect, Environment, Failure, Figures, Kind,
     Result, Rows,
 };
+pub use json::ReportAnswer;
 pub use timeline::{Curve, Timeline, Unit};
 
 use crate::foundation::statistics::Spread;
@@ -30,7 +31,6 @@ use crate::record::{Missing, NodeRecord, Progress, RunRecord, Status};
 use crate::report::insight::{EpochTimes, Insight, Request, Timing};
 use compare::Row;
 use scaling::Scaling;
-use serde_json::Value;
 use unlike::Unlike;
 
 /// Points of a curve at most: one for each pixel or two of a wide screen.
@@ -181,8 +181,8 @@ impl Report {
 
     /// All numbers, with units in their names.
     #[must_use]
-    pub fn to_json(&self) -> Value {
-        json::value(&self.findings())
+    pub fn to_json(&self) -> ReportAnswer<'_> {
+        ReportAnswer::new(self.findings())
     }
 }
 

@@ -1,5 +1,7 @@
 //! How a training gains by more nodes or GPUs: speed-up, efficiency and the serial fraction of Karp and Flatt (1990).
 
+use serde::Serialize;
+
 use super::Run;
 use super::compare::{Row, samples_of_mean_epoch};
 use super::number::real;
@@ -23,7 +25,9 @@ impl Workers {
 }
 
 /// What stayed the same meanwhile.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+#[serde(rename_all = "snake_case")]
 pub(super) enum Kind {
     /// The batch of all workers together.
     Strong,

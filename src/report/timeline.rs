@@ -22,7 +22,7 @@ pub enum Unit {
 /// One figure over time. The three are as long as the points; `None` where nothing is known.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Curve {
-    /// Its name for programs, with its unit, as in `dlrun show --series --json`.
+    /// Its name for programs, with its unit, as in `dlrun report --json`.
     pub name: &'static str,
     /// What the values are.
     pub unit: Unit,
@@ -64,37 +64,6 @@ impl Curve {
             .copied()
             .fold(f64::INFINITY, f64::min)
             .min(self.peak())
-    }
-
-    /// Several curves of one figure as one: the least, the mean and the most of all.
-    pub(super) fn envelope(curves: &[&Self]) -> Option<Self> {
-        let first = curves.first()?;
-        let at = |values: fn(&Self) -> &Vec<Option<f64>>, place: usize| {
-            curves
-                .iter()
-                .filter_map(move |curve| values(curve).get(place).copied().flatten())
-        };
-        let places = 0..first.value.len();
-        let mean = |place| {
-            let known: Vec<f64> = at(|curve| &curve.value, place).collect();
-            (!known.is_empty()).then(|| known.iter().sum::<f64>() / known.len() as f64)
-        };
-        let means: Vec<f64> = curves.iter().filter_map(|curve| curve.mean).collect();
-        Some(Self {
-            name: first.name,
-            unit: first.unit,
-            low: places
-                .clone()
-                .map(|place| at(|curve| &curve.low, place).reduce(f64::min))
-                .collect(),
-            high: places
-                .clone()
-                .map(|place| at(|curve| &curve.high, place).reduce(f64::max))
-                .collect(),
-            value: places.map(mean).collect(),
-            mean: (means.len() == curves.len())
-                .then(|| means.iter().sum::<f64>() / means.len() as f64),
-        })
     }
 }
 

@@ -152,7 +152,7 @@ pub trait Adapter: Sync {
     }
     /// What starts the ranks of an MPI program, as shell words.
     fn ranks(&self, plan: &Plan) -> String {
-        format!("'mpirun' '-np' '{}'", Shape::of(plan).ranks())
+        format!("'mpirun' '-np' '{}'", Shape::for_plan(plan).ranks())
     }
     /// What is done behind the command, as shell text; it may say in `dlrun_why` why the job ends.
     fn after_command(&self, _plan: &Plan) -> &'static str {
@@ -163,22 +163,9 @@ pub trait Adapter: Sync {
         false
     }
 
-    /// Whether a cancelled job's further nodes are killed before a program can do anything about it.
-    fn kills_nodes_at_once(&self) -> bool {
-        false
-    }
     /// Whether its command reads the script from its input.
     fn reads_script_from_input(&self) -> bool {
         false
-    }
-
-    /// The option handed through that would take the place of `resources.depends`.
-    fn own_dependency<'p>(&self, _plan: &'p Plan) -> Option<&'p str> {
-        None
-    }
-    /// The argument without which a job whose dependency failed would be kept for ever.
-    fn ends_hopeless(&self, _plan: &Plan) -> Option<&'static str> {
-        None
     }
 
     /// A job's id as names of files have it.
@@ -196,14 +183,6 @@ pub trait Adapter: Sync {
     /// How to see whether it answers.
     fn how_to_see_the_server(&self) -> &'static str {
         "`qstat -B` says whether its server is up"
-    }
-    /// How to see the accounts that one may use.
-    fn how_to_see_accounts(&self) -> Option<&'static str> {
-        None
-    }
-    /// How to see the reservations.
-    fn how_to_see_reservations(&self) -> &'static str {
-        "`pbs_rstat`"
     }
     /// What to do where nobody knows whether a job is queued.
     fn how_to_find_the_job(&self) -> &'static str {

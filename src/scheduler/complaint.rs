@@ -95,9 +95,9 @@ impl Words {
         let mut lines = output.stdout.lines().rev().map(str::trim);
         let id = lines.find_map(|line| id_in(line).map(str::to_owned));
         id.map(JobId).ok_or_else(|| {
-            let said: String = output.stdout.chars().take(200).collect();
+            let printed: String = output.stdout.chars().take(200).collect();
             self.unclear(format!(
-                "`{program}` exited with status 0, but printed no job id: {said:?}"
+                "`{program}` exited with status 0, but printed no job id: {printed:?}"
             ))
         })
     }

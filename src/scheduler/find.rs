@@ -26,7 +26,7 @@ pub enum Dialect {
     Pbs(SchedulerKind, String),
     /// Slurm's wrapper.
     SlurmWrapper,
-    /// Something else; what it said.
+    /// Something else; its answer.
     Other(String),
 }
 
@@ -41,8 +41,8 @@ impl Dialect {
     }
 
     /// Reads the answer to `qsub --version`: `Version: 6.1.3.h5` (Torque), `pbs_version = 23.06.06` (OpenPBS).
-    fn read(said: &str) -> Option<Self> {
-        said.lines().find_map(|line| {
+    fn read(answer: &str) -> Option<Self> {
+        answer.lines().find_map(|line| {
             let line = line.trim();
             if let Some(version) = line.strip_prefix("pbs_version") {
                 let version = version.trim_start_matches([' ', '=', '\t']);
@@ -61,7 +61,7 @@ impl std::fmt::Display for Dialect {
         match self {
             Self::Pbs(kind, version) => write!(f, "{} {version}", adapter_for(*kind).name()),
             Self::SlurmWrapper => write!(f, "Slurm's wrapper, no PBS"),
-            Self::Other(said) => write!(f, "neither Torque nor OpenPBS: {said}"),
+            Self::Other(answer) => write!(f, "neither Torque nor OpenPBS: {answer}"),
         }
     }
 }
@@ -181,13 +181,18 @@ fn ask(path: &Path, timeout: Duration) -> Dialect {
         Ok(output) => Dialect::read(&output.stdout)
             .or_else(|| Dialect::read(&output.stderr))
             .unwrap_or_else(|| {
-                let said = output
+                let answer = output
                     .stdout
                     .lines()
                     .chain(output.stderr.lines())
                     .find(|line| !line.trim().is_empty());
-                let said: String = said.unwrap_or("nothing").trim().chars().take(100).collect();
-                Dialect::Other(format!("`--version` says {said:?}"))
+                let answer: String = answer
+                    .unwrap_or("nothing")
+                    .trim()
+                    .chars()
+                    .take(100)
+                    .collect();
+                Dialect::Other(format!("`--version` says {answer:?}"))
             }),
         Err(error) => Dialect::Other(chain(&error).join(": ")),
     }
@@ -241,9 +246,9 @@ mod tests {
             Some(SchedulerKind::Torque)
         );
         for version in ["23.06.06", "19.1.3", "PBSPro_12.2.1"] {
-            let said = format!("#!/bin/sh\necho 'pbs_version = {version}'\n");
+            let answer = format!("#!/bin/sh\necho 'pbs_version = {version}'\n");
             assert_eq!(
-                dialect_of(&said),
+                dialect_of(&answer),
                 Dialect::Pbs(SchedulerKind::OpenPbs, version.into())
             );
         }

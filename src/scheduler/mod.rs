@@ -25,6 +25,7 @@ pub use adapter::Adapter;
 
 use crate::config::site::SiteModel;
 use crate::foundation::command::CommandError;
+use crate::foundation::private::FileError;
 use crate::job::{ArraySpec, JobId, RunId, SchedulerKind};
 use crate::launch::Plan;
 use crate::record::{ArrayPart, QueueEntry};
@@ -40,11 +41,6 @@ pub struct Submission<'a> {
     pub script: &'a Path,
     /// The run's directory.
     pub run_dir: &'a Path,
-    /// The largest array index that the scheduler takes, where that is known: an array beyond it is split.
-    pub max_array_index: Option<u32>,
-    /// Told what is queued so far of an array that was split, before its next job is handed over: who is killed meanwhile
-    /// loses none of them.
-    pub on_part: &'a dyn Fn(&Submitted),
 }
 
 /// A job that was handed over.
@@ -54,9 +50,6 @@ pub struct Submitted {
     pub job_id: JobId,
     /// The job's output file, absolute. Of an array, `%a` is the index.
     pub output: PathBuf,
-    /// Further jobs of an array that was split. The first is here too where its own indexes are shifted, so each job's
-    /// output is `output` with that job's id in it, and `%a` is the index less the offset.
-    pub parts: Vec<ArrayPart>,
 }
 
 /// A job to be asked for or cancelled.
@@ -66,7 +59,7 @@ pub struct JobRef {
     pub run_id: RunId,
     /// The scheduler's id.
     pub job_id: JobId,
-    /// Further jobs of the run's array.
+    /// Further jobs of the run's array, which dlrun 0.1 split where it went beyond the site's largest index.
     pub parts: Vec<ArrayPart>,
     /// The job's name.
     pub name: String,
@@ -165,29 +158,6 @@ pub enum SchedulerError {
         #[source]
         source: CommandError,
     },
-    /// It could not take the job, as is known without asking it. Nothing is queued.
-    #[error("{scheduler} cannot take the job: {why}")]
-    Impossible {
-        /// Which one.
-        scheduler: &'static str,
-        /// A sentence fragment.
-        why: String,
-    },
-    /// It took some jobs of an array that was split and not all, so those were cancelled again.
-    #[error("{scheduler} took {taken} of the {parts} jobs that the array is split into; {}", left_over(.left))]
-    Partly {
-        /// Which one.
-        scheduler: &'static str,
-        /// How many it took.
-        taken: usize,
-        /// How many there would have been.
-        parts: usize,
-        /// Those that could not be cancelled.
-        left: Vec<JobId>,
-        /// Why it did not take the next one.
-        #[source]
-        source: Box<Self>,
-    },
     /// It was asked to take a job and gave no clear answer: the job may be queued.
     #[error("{scheduler} gave no clear answer; the job may be queued all the same")]
     Unclear {
@@ -228,6 +198,9 @@ pub enum SchedulerError {
         #[source]
         source: std::io::Error,
     },
+    /// The same of one in a private directory.
+    #[error(transparent)]
+    Private(#[from] FileError),
 }
 
 /// Says whether the command itself is missing.
@@ -238,7 +211,7 @@ fn is_missing(error: &CommandError) -> bool {
 impl SchedulerError {
     /// Of a question or a cancellation whose command did not do it. A command that is missing or gives no answer in time
     /// reached nobody.
-    fn of_question(scheduler: &'static str, what: String, source: CommandError) -> Self {
+    fn from_question(scheduler: &'static str, what: String, source: CommandError) -> Self {
         match source {
             CommandError::NotFound { .. }
             | CommandError::NotExecutable { .. }
@@ -251,23 +224,11 @@ impl SchedulerError {
         }
     }
 
-    /// Says whether something of what was handed over may be queued all the same.
+    /// Says whether what was handed over may be queued all the same.
     #[must_use]
     pub fn may_be_queued(&self) -> bool {
-        match self {
-            Self::Unclear { .. } => true,
-            Self::Partly { left, source, .. } => !left.is_empty() || source.may_be_queued(),
-            _ => false,
-        }
+        matches!(self, Self::Unclear { .. })
     }
-}
-
-fn left_over(left: &[JobId]) -> String {
-    if left.is_empty() {
-        return "those are cancelled again".to_owned();
-    }
-    let ids: Vec<String> = left.iter().map(|id| format!("`{id}`")).collect();
-    format!("{} could not be cancelled", ids.join(", "))
 }
 
 /// How this process reaches a scheduler.

@@ -3,12 +3,8 @@
 //! Pure; who was refused asks for the site. The words are those of Slurm 22.05 to 26.05 (`slurm_errno.h`, seen with 22.05)
 //! and of Torque's and OpenPBS's `qsub`.
 
-use std::collections::BTreeSet;
-
-use super::adapter_for;
 use super::slurm;
-use crate::config::site::{NodeType, Queue, SiteModel};
-use crate::job::SchedulerKind;
+use crate::config::site::{Queue, SiteModel};
 use crate::launch::PlannedResources;
 
 /// What schedulers do not like: its name here, its class in `dlrun explain --json`, the key under `[resources]` that it is about,
@@ -134,22 +130,22 @@ impl Fault {
 }
 
 /// The words that are known of a complaint of the scheduler's commands, and what they mean.
-pub(super) fn fault(said: &str) -> Option<(&'static str, Fault)> {
-    fault_by(said, |_| true)
+pub(super) fn fault(text: &str) -> Option<(&'static str, Fault)> {
+    fault_by(text, |_| true)
 }
 
 /// As [`fault`], of text that need not be a scheduler's: a whole phrase must be in it. Codes in a daemon's log answer another
 /// daemon.
-pub(super) fn fault_of_sentence(said: &str) -> Option<(&'static str, Fault)> {
-    let lines: Vec<&str> = said
+pub(super) fn fault_of_sentence(text: &str) -> Option<(&'static str, Fault)> {
+    let lines: Vec<&str> = text
         .lines()
         .filter(|line| !line.contains("reply code="))
         .collect();
     fault_by(&lines.join("\n"), |words| words.matches(' ').count() >= 2)
 }
 
-fn fault_by(said: &str, may_count: fn(&str) -> bool) -> Option<(&'static str, Fault)> {
-    let small = said.to_lowercase();
+fn fault_by(text: &str, may_count: fn(&str) -> bool) -> Option<(&'static str, Fault)> {
+    let small = text.to_lowercase();
     WORDS.lines().find_map(|row| {
         let mut words = cells(row);
         let fault = Fault::named(words.next()?)?;
@@ -172,12 +168,7 @@ pub(super) fn speaker_of(fault: Fault, line: &str) -> &'static str {
 
 /// What to do after a refusal in these words; `None` where they are not known.
 #[must_use]
-pub fn hint(
-    kind: SchedulerKind,
-    words: &str,
-    asked: &PlannedResources,
-    site: Option<&SiteModel>,
-) -> Option<String> {
+pub fn hint(words: &str, asked: &PlannedResources, site: Option<&SiteModel>) -> Option<String> {
     let (_, mut fault) = fault(words)?;
     if fault.name == "policy" && words.to_lowercase().contains("resource limits") {
         fault = Fault::named("destination")?;
@@ -189,14 +180,10 @@ pub fn hint(
             None => format!("a limit on your jobs is reached: {}", fault.meaning),
         },
         _ => {
-            let instead = match site_has(fault.key, asked, site) {
-                Some(instead) => Some(instead),
-                None => how_to_see(kind, fault.key).map(str::to_owned),
-            };
             let parts = [
                 named(fault.key, asked),
                 Some(fault.meaning.to_owned()),
-                instead,
+                site_has(fault.key, site),
             ];
             parts.into_iter().flatten().collect::<Vec<_>>().join("; ")
         }
@@ -207,14 +194,13 @@ pub fn hint(
 /// What the job asks for by a key.
 fn named(key: &str, asked: &PlannedResources) -> Option<String> {
     let value = match key {
-        "" => return None,
-        "nodes" => return Some(format!("the job asks for {}", shape(asked))),
         "queue" => asked.queue.clone(),
         "account" => asked.account.clone(),
         "qos" => asked.qos.clone(),
         "reservation" => asked.reservation.clone(),
         "constraint" => asked.constraint.clone(),
         "walltime" => asked.walltime.map(|walltime| walltime.to_string()),
+        "" | "nodes" => return None,
         key => return Some(format!("`resources.{key}`")),
     };
     Some(match value {
@@ -223,155 +209,44 @@ fn named(key: &str, asked: &PlannedResources) -> Option<String> {
     })
 }
 
-fn how_to_see(kind: SchedulerKind, key: &str) -> Option<&'static str> {
-    let adapter = adapter_for(kind);
-    match key {
-        "account" => adapter.how_to_see_accounts(),
-        "reservation" => Some(adapter.how_to_see_reservations()),
-        _ => None,
-    }
-}
-
-/// What the site has instead; `None` where that is not known.
-fn site_has(key: &str, asked: &PlannedResources, site: Option<&SiteModel>) -> Option<String> {
+/// What the site has instead; `None` where that is not known. Its nodes were compared with the job before.
+fn site_has(key: &str, site: Option<&SiteModel>) -> Option<String> {
     let site = site?;
-    let some = |what: &str, items: Vec<String>| {
-        (!items.is_empty()).then(|| format!("{what} {}", list(items)))
-    };
-    let queue = target(asked, site);
-    match key {
-        "queue" | "walltime" => some(
-            "the site has",
-            site.queues.iter().map(shown_queue).collect(),
-        ),
-        "nodes" => {
-            let is_of_queue = |kind: &&NodeType| {
-                kind.queues.is_empty()
-                    || queue.is_none_or(|queue| kind.queues.contains(&queue.name))
-            };
-            let kinds: Vec<&NodeType> = site.nodes.iter().filter(is_of_queue).collect();
-            let place = queue.map_or("the site".to_owned(), |queue| {
-                format!("queue `{}`", queue.name)
-            });
-            some(
-                &format!("{place} has"),
-                alike(&kinds).iter().map(shown_nodes).collect(),
-            )
-        }
-        "constraint" => {
-            let features = site.nodes.iter().flat_map(|kind| kind.features.clone());
-            let features: BTreeSet<String> = features.collect();
-            some("the nodes' features are", features.into_iter().collect())
-        }
+    let items: Vec<String> = match key {
+        "queue" | "walltime" => site.queues.iter().map(shown_queue).collect(),
         "licenses" => {
             let licenses = site.licenses.iter();
-            some(
-                "the site has",
-                licenses
-                    .map(|(name, count)| format!("{name} ({count})"))
-                    .collect(),
-            )
+            licenses
+                .map(|(name, count)| format!("{name} ({count})"))
+                .collect()
         }
-        "array" => match (site.max_array_index, site.max_array_elements) {
-            (Some(largest), _) => Some(format!("the largest index of the site is {largest}")),
-            (None, Some(most)) => Some(format!(
-                "the site takes {most} elements of one array at most"
-            )),
-            (None, None) => None,
-        },
-        "account" => {
-            let queue = queue?;
-            some(
-                &format!("queue `{}` is for", queue.name),
-                queue.accounts.clone(),
-            )
+        "array" => {
+            let largest = |index| format!("the largest index of the site is {index}");
+            let most = |most| format!("the site takes {most} elements of one array at most");
+            let most = site.max_array_elements.map(most);
+            return site.max_array_index.map(largest).or(most);
         }
-        _ => None,
+        _ => return None,
+    };
+    let shown = items
+        .iter()
+        .take(SHOWN)
+        .cloned()
+        .collect::<Vec<_>>()
+        .join(", ");
+    match items.len() {
+        0 => None,
+        1..=SHOWN => Some(format!("the site has {shown}")),
+        count => Some(format!("the site has {shown} and {} more", count - SHOWN)),
     }
 }
+
+/// Queues and licences that a line names.
+const SHOWN: usize = 8;
 
 fn shown_queue(queue: &Queue) -> String {
-    let mut notes = Vec::new();
-    if queue.is_default {
-        notes.push("the default".to_owned());
-    }
-    if !queue.is_up {
-        notes.push(if queue.is_closed { "closed" } else { "down" }.to_owned());
-    }
-    notes.extend(queue.max_walltime.map(|limit| format!("up to {limit}")));
-    notes.extend(queue.max_nodes.map(|nodes| format!("up to {nodes} nodes")));
-    if notes.is_empty() {
-        queue.name.clone()
-    } else {
-        format!("{} ({})", queue.name, notes.join(", "))
-    }
-}
-
-/// The queue that the job would go to.
-fn target<'s>(asked: &PlannedResources, site: &'s SiteModel) -> Option<&'s Queue> {
-    let queues = &site.queues;
-    match &asked.queue {
-        Some(name) => queues.iter().find(|queue| queue.name == *name),
-        None => queues.iter().find(|queue| queue.is_default),
-    }
-}
-
-/// `2 nodes, 32 CPUs each, 4 GPUs each`.
-fn shape(asked: &PlannedResources) -> String {
-    let mut wanted = vec![match asked.nodes {
-        1 => "1 node".to_owned(),
-        nodes => format!("{nodes} nodes"),
-    }];
-    let cpus = asked
-        .cpus_per_task
-        .map(|cpus| u64::from(cpus) * u64::from(asked.tasks_per_node));
-    let each = [
-        cpus.map(|cpus| format!("{cpus} CPUs each")),
-        asked.memory.map(|memory| format!("{memory} each")),
-        asked
-            .memory_per_cpu
-            .map(|memory| format!("{memory} for each CPU")),
-        asked.gpus_on_node().map(|gpus| format!("{gpus} GPUs each")),
-        asked
-            .constraint
-            .as_ref()
-            .map(|constraint| format!("`{constraint}`")),
-    ];
-    wanted.extend(each.into_iter().flatten());
-    wanted.join(", ")
-}
-
-/// Kinds that differ by nothing that is shown, as one.
-fn alike(kinds: &[&NodeType]) -> Vec<NodeType> {
-    let mut merged: Vec<NodeType> = Vec::new();
-    for kind in kinds {
-        let same = |known: &&mut NodeType| {
-            (known.cpus, known.memory, &known.gpus) == (kind.cpus, kind.memory, &kind.gpus)
-        };
-        match merged.iter_mut().find(same) {
-            Some(known) => (known.count, known.up) = (known.count + kind.count, known.up + kind.up),
-            None => merged.push((*kind).clone()),
-        }
-    }
-    merged
-}
-
-fn shown_nodes(kind: &NodeType) -> String {
-    let mut parts = Vec::new();
-    parts.extend(kind.cpus.map(|cpus| format!("{cpus} CPUs")));
-    parts.extend(kind.memory.map(|memory| memory.to_string()));
-    parts.extend(kind.gpus.iter().map(|(name, count)| match name.as_str() {
-        "" => format!("{count} GPUs"),
-        name => format!("{name}:{count}"),
-    }));
-    let plural = if kind.count == 1 { "" } else { "s" };
-    let down = kind.count.saturating_sub(kind.up);
-    let down = if down == 0 {
-        String::new()
-    } else {
-        format!(", {down} of them down")
-    };
-    format!("{} node{plural} of {}{down}", kind.count, parts.join(", "))
+    let limit = queue.max_walltime.map(|limit| format!(" (up to {limit})"));
+    format!("{}{}", queue.name, limit.unwrap_or_default())
 }
 
 /// The limit that a complaint of Slurm names, and what it means.
@@ -388,23 +263,11 @@ pub(super) fn named_limit(words: &str) -> Option<(&str, &'static str)> {
         .find_map(|word| slurm::meaning(word).map(|meaning| (word, meaning)))
 }
 
-/// As many as a line holds.
-fn list(items: impl IntoIterator<Item = String>) -> String {
-    const SHOWN: usize = 8;
-    let items: Vec<String> = items.into_iter().collect();
-    let more = items.len().saturating_sub(SHOWN);
-    let shown = items.into_iter().take(SHOWN).collect::<Vec<_>>().join(", ");
-    if more == 0 {
-        shown
-    } else {
-        format!("{shown} and {more} more")
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::foundation::units::{Bytes, Walltime};
+    use crate::job::SchedulerKind;
 
     fn asked() -> PlannedResources {
         PlannedResources {
@@ -436,12 +299,11 @@ mod tests {
     }
 
     fn site() -> SiteModel {
-        let queue = |name: &str, hours: u64, accounts: &[&str]| Queue {
+        let queue = |name: &str, hours: u64| Queue {
             name: name.to_owned(),
             is_default: name == "batch",
             is_up: true,
             max_walltime: Some(Walltime(hours * 3600)),
-            accounts: accounts.iter().map(|&name| name.to_owned()).collect(),
             ..Queue::default()
         };
         SiteModel {
@@ -453,86 +315,53 @@ mod tests {
             accounts_memory: None,
             max_array_index: Some(1000),
             max_array_elements: None,
-            queues: vec![queue("batch", 168, &[]), queue("debug", 1, &["proj"])],
-            nodes: vec![NodeType {
-                queues: vec!["batch".to_owned(), "debug".to_owned()],
-                count: 4,
-                up: 3,
-                cpus: Some(16),
-                sockets: None,
-                memory: Some(Bytes(64 << 30)),
-                gpus: vec![("v100".to_owned(), 4)],
-                features: vec!["ib".to_owned(), "rack1".to_owned()],
-            }],
+            queues: vec![queue("batch", 168), queue("debug", 1)],
+            nodes: Vec::new(),
             licenses: vec![("matlab".to_owned(), 4)],
         }
     }
 
     #[track_caller]
-    fn tells(words: &str, parts: &[&str]) {
-        let told = hint(SchedulerKind::Slurm, words, &asked(), Some(&site())).expect("a hint");
+    fn assert_hint(words: &str, parts: &[&str]) {
+        let hint_text = hint(words, &asked(), Some(&site())).expect("a hint");
         for part in parts {
-            assert!(told.contains(part), "{words}: {told}");
+            assert!(hint_text.contains(part), "{words}: {hint_text}");
         }
     }
 
     #[test]
     fn what_the_site_has_instead_is_told() {
-        tells(
+        assert_hint(
             "sbatch: error: invalid partition specified: x",
-            &["batch (the default, up to 168h)", "debug"],
+            &["batch (up to 168h)", "debug"],
         );
-        tells(
+        assert_hint(
             "Requested time limit is invalid (missing or exceeds some limit)",
             &["36h", "debug (up to 1h)", "batch"],
         );
-        tells(
-            "Memory specification can not be satisfied",
-            &["900GiB", "64GiB", "1 of them down"],
-        );
-        tells(
+        assert_hint(
             "Requested node configuration is not available",
-            &["2 nodes", "32 CPUs", "4 nodes of 16 CPUs"],
+            &["fewer CPUs, GPUs or less memory"],
         );
-        let node = |features: &str| NodeType {
-            count: 2,
-            up: 2,
-            cpus: Some(4),
-            features: vec![features.to_owned()],
-            ..NodeType::default()
-        };
-        let merged = alike(&[&node("a"), &node("b")]);
-        assert_eq!(
-            merged.iter().map(shown_nodes).collect::<Vec<_>>(),
-            ["4 nodes of 4 CPUs"]
-        );
-        tells(
-            "Invalid generic resource (gres) specification",
-            &["a100:4", "v100:4"],
-        );
-        tells("Invalid feature specification", &["rack9", "ib, rack1"]);
-        tells("Invalid license specification", &["matlab (4)"]);
-        tells("Invalid job array specification", &["1000"]);
+        assert_hint("Invalid feature specification", &["rack9"]);
+        assert_hint("Invalid license specification", &["matlab (4)"]);
+        assert_hint("Invalid job array specification", &["1000"]);
         let limited = SiteModel {
             max_array_index: None,
             max_array_elements: Some(300),
             ..site()
         };
-        let array = site_has("array", &asked(), Some(&limited));
+        let array = site_has("array", Some(&limited));
         assert!(array.is_some_and(|array| array.contains("300 elements")));
-        tells(
-            "Invalid account or account/partition combination specified",
-            &["is for proj"],
-        );
-        tells("Job dependency problem", &["resources.depends"]);
+        assert_hint("Job dependency problem", &["resources.depends"]);
         let policy =
             "Job violates accounting/QOS policy (job submit limit, user's size and/or time limits)";
-        tells(policy, &["limit on your jobs"]);
-        tells(
+        assert_hint(policy, &["limit on your jobs"]);
+        assert_hint(
             &format!("sbatch: error: AssocMaxWallDurationPerJobLimit\n{policy}"),
             &["`AssocMaxWall", "single jobs"],
         );
-        tells(
+        assert_hint(
             "sbatch: error: QOSMaxSubmitJobPerUserLimit",
             &["`QOSMaxSubmit", "at a time"],
         );
@@ -545,18 +374,13 @@ mod tests {
         for row in rows.filter(|row| row.len() > 1 && !silent.contains(&row[0])) {
             assert!(Fault::named(row[0]).is_some(), "{row:?}");
             for words in &row[1..] {
-                let told = hint(SchedulerKind::Torque, words, &asked(), None);
-                assert!(told.is_some_and(|told| told.len() > 20), "{words}");
+                let hint_text = hint(words, &asked(), None);
+                assert!(
+                    hint_text.is_some_and(|hint_text| hint_text.len() > 20),
+                    "{words}"
+                );
             }
         }
-        assert_eq!(
-            hint(
-                SchedulerKind::Slurm,
-                "it is Tuesday",
-                &asked(),
-                Some(&site())
-            ),
-            None
-        );
+        assert_eq!(hint("it is Tuesday", &asked(), Some(&site())), None);
     }
 }

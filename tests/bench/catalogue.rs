@@ -48,7 +48,7 @@ pub(crate) fn rows(effort: Effort) -> Result<Vec<Row>, Box<dyn Error>> {
             device: Device::Cpu,
         };
         let begin = Instant::now();
-        let choice = choose(&shelf.entries, &wanted, &|_| None);
+        let choice = choose(&shelf.entries, &wanted);
         choosing.push(begin.elapsed().as_secs_f64() * 1e3);
         fitting = choice
             .candidates

@@ -164,7 +164,7 @@ pub(crate) fn run_verb(arguments: &[String]) -> ExitCode {
     let runs = Runs::new(count(0), count(1));
     let done = match arguments.get(2).map(String::as_str) {
         Some("fit") => {
-            Model::fit(runs, &Priors::built_in()).is_ok_and(|model| !model.chunks().is_empty())
+            Model::fit(runs, &Priors::built_in()).is_ok_and(|model| !model.to_bytes().is_empty())
         }
         _ => runs.map(|run| run.epochs).sum::<u32>() > 0,
     };

@@ -28,7 +28,7 @@ pub(crate) fn rows(effort: Effort) -> Result<Vec<Row>, Box<dyn Error>> {
     let (mut ours, mut floor) = (Vec::new(), Vec::new());
     for _ in 0..effort.of(3, 9) {
         let begun = Instant::now();
-        let mut observations = Observations::of(&store)?;
+        let mut observations = Observations::read(&store)?;
         let seen = observations.by_ref().count();
         observations.finish()?;
         ours.push(begun.elapsed().as_secs_f64());

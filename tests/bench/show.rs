@@ -70,7 +70,7 @@ fn month(effort: Effort, gpus: u64, what: &str) -> Result<Vec<Row>, Box<dyn Erro
     fs::write(dir.join("run.json"), serde_json::to_vec_pretty(&record)?)?;
     write_attempt(&dir.join("0.0"), &record, Stands::Over)?;
     let bytes = write_series(&dir.join("0.0/n1.0"), gpus, DAYS * 86_400)?;
-    let numbers = site.dlrun(&["show", "--series", "--json"]);
+    let numbers = site.dlrun(&["report", "@1", "--json"]);
     let taken = in_turns(effort.of(3, 10), &mut [numbers, site.dlrun(&["show"])])?;
     let rss = taken
         .iter()

@@ -154,7 +154,7 @@ fn another_program_sets_no_limit() {
     let why = why(&env, &long, "walltime");
     assert_eq!(
         why,
-        "queue `batch` allows 24h; no run is known to be alike: same program, another script: 3 runs took 8.00 s"
+        "queue `batch` allows 24h; only runs of this program with other arguments are recorded"
     );
     let text = env
         .dlrun(["plan", "--no-check"])
@@ -163,7 +163,7 @@ fn another_program_sets_no_limit() {
         .code(0)
         .text();
     assert!(
-        unwrapped(&text).contains("same program, another script: 3 runs"),
+        unwrapped(&text).contains("only runs of this program with other arguments"),
         "{text}"
     );
 }
@@ -265,33 +265,29 @@ fn what_was_changed_since_does_not_act() {
     );
 
     let others = [
-        (command.replace("a.csv", "b.csv"), "", "its data are others"),
+        (command.replace("a.csv", "b.csv"), "", "the data are others"),
         (command.replace(" 5 ", " 6 "), "", "epochs is 6 where 5 ran"),
         (command.replace(" 5 ", " 4 "), "", "epochs is 4 where 5 ran"),
         (
             command.to_owned(),
             "cpus_per_task = 2\n",
-            "another size or queue",
+            "the size or the queue is another",
         ),
         (
             command.to_owned(),
             "queue = \"gpu\"\n",
-            "another size or queue",
+            "the size or the queue is another",
         ),
-        (
-            format!("{command} --fast"),
-            "",
-            "same script, other arguments: 2 runs",
-        ),
+        (format!("{command} --fast"), "", "with other arguments"),
         (
             command.replace("slow.py", "short.py"),
             "",
-            "same program, another script: 2 runs",
+            "with other arguments",
         ),
         (
             command.to_owned(),
             "[framework]\nname = \"pytorch\"\n",
-            "same script, other arguments",
+            "with other arguments",
         ),
     ];
     for (command, more, lacks) in others {
@@ -307,7 +303,7 @@ fn what_was_changed_since_does_not_act() {
     let _ = env.write("slow.py", "# slow");
     assert_eq!(walltime(&env, &same), 300);
     let _ = env.write("a.csv", "11");
-    assert!(why(&env, &same, "walltime").contains("its data are others"));
+    assert!(why(&env, &same, "walltime").contains("the data are others"));
 }
 
 #[test]
@@ -317,7 +313,7 @@ fn one_run_or_none_that_completed_is_not_enough() {
     let _ = plant(&env, &file, 1, 60.0, JobState::Failed, &|_| None);
     let _ = plant(&env, &file, 2, 60.0, JobState::Cancelled, &|_| None);
     assert_eq!(walltime(&env, &file), DAY);
-    assert!(why(&env, &file, "walltime").ends_with("(none of them completed)"));
+    assert!(why(&env, &file, "walltime").ends_with("no run like it completed"));
     ran(&env, &file, 3, &[50.0]);
     assert_eq!(
         walltime(&env, &file),
@@ -413,7 +409,7 @@ fn a_job_that_no_model_knows_is_planned_and_submitted_and_predict_says_why() {
     let _ = predict()
         .run()
         .code(65)
-        .warns("says nothing of this job: no run of it was learned from");
+        .warns("cannot predict this job: no run of it was learned from");
     let _ = predict().args(["--model", "nosuch"]).run().code(66);
     let _ = env.dlrun(["plan", "--no-check"]).arg(&file).run().code(0);
     let _ = env.dlrun(["submit", "--no-check"]).arg(&file).run().code(0);

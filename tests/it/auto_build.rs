@@ -1,5 +1,5 @@
 //! `[image] build = "auto"` with a stand-in for Apptainer: what builds and what does not, and what a build that fails
-//! leaves. `apptainer_real::auto_build` and `slurm_real::containers` run what is built.
+//! leaves. `apptainer_real::auto_build` runs what is built.
 
 use std::fs;
 use std::path::PathBuf;
@@ -121,13 +121,13 @@ fn what_only_tells_builds_nothing() {
         .into_iter()
         .filter(|call| !call.argv.iter().any(|word| word == "--test-only"));
     assert_eq!((calls(&env).as_str(), handed.count()), ("", 0));
-    for dir in ["images", "image-builds", "runs"] {
+    for dir in ["images", "runs"] {
         assert_eq!(names(&env, dir), [""; 0], "{dir}");
     }
 }
 
 #[test]
-fn a_run_here_does_not_start_when_its_build_fails() {
+fn a_run_does_not_start_when_its_build_fails() {
     let env = env();
     let file = job(&env, "");
     let done = env
@@ -136,7 +136,7 @@ fn a_run_here_does_not_start_when_its_build_fails() {
         .run()
         .code(69);
     let _ = done
-        .warns("is built here")
+        .warns("built by")
         .warns("the build of mxnet-1.9.1-pip-cpu-")
         .warns("no such luck");
     assert!(calls(&env).contains("build "), "{}", calls(&env));
@@ -145,87 +145,5 @@ fn a_run_here_does_not_start_when_its_build_fails() {
         names(&env, "images")
             .iter()
             .all(|name| name.ends_with(".log") || name.ends_with(".lock"))
-    );
-}
-
-#[test]
-fn a_run_of_a_scheduler_waits_for_the_job_that_builds() {
-    let mut env = env();
-    // As seen from the node this is no file of the site's.
-    let runtime = env.root().join("bin/apptainer");
-    env.set("DLRUN_IMAGES__RUNTIME", &runtime);
-    let sbatch = env.fake_slurm();
-    let done = env.dlrun(["submit"]).arg(job(&env, "")).run().code(0);
-    let _ = done.warns("this run waits for it");
-    let of_the_build = names(&env, "image-builds")
-        .into_iter()
-        .find(|name| name.ends_with(".job.toml"));
-    let of_the_build = env
-        .state()
-        .join("image-builds")
-        .join(of_the_build.expect("a job file"));
-    let text = fs::read_to_string(of_the_build).expect("ours");
-    let words = format!(
-        "\"/usr/bin/env\", \"DLRUN_IMAGES__RUNTIME={}\", \"XDG_CONFIG_HOME=",
-        runtime.display()
-    );
-    assert!(
-        text.contains(&words) && text.contains("\"image\", \"build\", \"--order\""),
-        "{text}"
-    );
-    let (build, run) = (&sbatch.calls()[0], &sbatch.calls()[1]);
-    assert!(
-        build
-            .argv
-            .iter()
-            .any(|word| word.starts_with("--job-name=build-mxnet-")),
-        "{:?}",
-        build.argv
-    );
-    assert_eq!(build.option("--dependency"), None);
-    assert_eq!(run.option("--dependency"), Some("afterok:4711"));
-    assert_eq!(run.option("--kill-on-invalid-dep"), Some("yes"));
-
-    // While it goes on, no second one is handed over.
-    let now = jiff::Zoned::now().strftime("%Y-%m-%dT%H:%M:%S").to_string();
-    let _ = env
-        .fake("squeue")
-        .stdout(&format!("4711|PENDING|{now}|N/A|N/A||Resources\n"));
-    let _ = env
-        .dlrun(["submit"])
-        .arg(job(&env, ""))
-        .run()
-        .code(0)
-        .warns("this run waits for it");
-    assert_eq!(
-        (
-            sbatch.calls().len(),
-            sbatch.calls()[2].option("--dependency")
-        ),
-        (3, Some("afterok:4711"))
-    );
-    assert_eq!(calls(&env), "");
-}
-
-#[test]
-fn an_option_that_would_undo_the_wait_is_refused() {
-    let env = env();
-    let sbatch = env.fake_slurm();
-    let file = job(
-        &env,
-        "[scheduler]\narguments = [\"--dependency=singleton\"]\n",
-    );
-    let _ = env
-        .dlrun(["submit"])
-        .arg(file)
-        .run()
-        .code(65)
-        .warns("`--dependency=singleton`")
-        .warns("resources.depends");
-    assert!(
-        sbatch
-            .calls()
-            .iter()
-            .all(|call| call.argv.iter().any(|word| word == "--test-only"))
     );
 }

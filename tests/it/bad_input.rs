@@ -116,17 +116,6 @@ fn what_a_job_names_and_is_not_there_is_told_at_its_place() {
         66,
         &["job.toml:3:11", "job.toml:4:12", "job.toml:6:16"],
     );
-    // And with what only the plan finds.
-    let both = "[run]\ncommand = [\"nosuchprogram\"]\n[resources]\nnodes = 2\n";
-    refused(
-        &env,
-        both,
-        66,
-        &[
-            "\"nosuchprogram\" is not in PATH",
-            "2 nodes need a launcher",
-        ],
-    );
 }
 
 #[test]
@@ -358,9 +347,8 @@ fn what_is_no_job_file_is_told_for_what_it_is() {
         .arg(env.write("twice.json", twice))
         .run()
         .code(0)
-        .says("name = \"b\"")
-        .warns("note: job_options: occurs twice: the last one counts, this one is left out\n")
-        .warns("note: job_options.job_name: occurs twice");
+        .says("nodes = 3")
+        .warns("note: job_options: occurs twice\n");
     // A name that is no UTF-8 is a name all the same.
     let odd = env.jobs().join(OsStr::from_bytes(b"caf\xe9.toml"));
     fs::write(&odd, "[run]\ncommand = [\"true\"]\n").expect("ours");

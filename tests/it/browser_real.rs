@@ -120,37 +120,3 @@ fn a_comparison_with_scaling() {
     ];
     assert_good(&looked_at(&env, "four", &runs));
 }
-
-/// Five axes, a cell that fails, and names that are long and hostile.
-#[test]
-#[ignore = "it needs Chromium and axe-core: tests/browser/check"]
-fn a_matrix_of_many_axes() {
-    let env = TestEnv::new();
-    let program = r#"
-[ "$1-$2" = "512-2" ] && exit 3
-for e in 1 2 3; do echo "Epoch $e/3 - 0.$(($1 / 2 + $$ % 7))$e s - loss: 0.5"; done
-"#;
-    let _ = env.write("step.sh", program);
-    let evil = "\"><script>window.evil=1</script>";
-    let text = format!(
-        "[run]\ncommand = [\"sh\", \"step.sh\", \"{{{{batch_size}}}}\", \"{{{{threads}}}}\", \"{{{{image}}}}\", \"{{{{other}}}}\"]\n\
-         [bench]\nname = \"wide\"\nrepeats = 2\n[bench.axes]\n\
-         vars.image = [\"docker://registry.example/deep/learning/tensorflow-with-a-long-name:2.20.0-cpu\", {evil:?}]\n\
-         vars.other = [1]\nframework.compiler = [\"none\", \"xla\"]\n\
-         workload.batch_size = [128, 512]\nvars.threads = [1, 2]\n"
-    );
-    let file = env.write("wide.toml", text);
-    let words = [
-        "bench",
-        "run",
-        "--scheduler",
-        "local",
-        "--max-jobs",
-        "4",
-        "--output-dir",
-        "out",
-    ];
-    let _ = env.dlrun(words).arg(file).run().code(10);
-    let found = page_looked_at(&env.jobs().join("out/bench.html"), "matrix");
-    assert_good(&found);
-}

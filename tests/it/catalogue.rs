@@ -184,7 +184,7 @@ fn the_best_image_is_taken_and_every_other_is_told_with_why_not() {
         "not image piped: it fits, but `right` goes before it: its provenance is preferred",
         "not image later: version 2.10.0 is not in 2.1",
         "not image arm: it is for aarch64, and the nodes are ",
-        "not image gone: /nowhere/x.sif is not there",
+        "not image gone: /nowhere/x.sif does not exist",
     ] {
         assert!(text.contains(part), "{part:?} in\n{text}");
     }
@@ -588,12 +588,12 @@ fn bind_sources_are_looked_for_where_they_can_be() {
     let file = binds("\"/nowhere/data\"");
     let _ = plan(&file)
         .code(66)
-        .warns("`image.bind`: /nowhere/data is not there")
+        .warns("`image.bind`: /nowhere/data does not exist")
         .warns("job.toml:5:");
     let _ = check(&file).code(0);
     let _ = plan(&binds("\"data\""))
         .code(66)
-        .warns("/jobs/data is not there");
+        .warns("/jobs/data does not exist");
     let local = "\"/tmp/no-x\", \"/dev/shm/no-x\", \"/scratch/users/me\", \"$TMPDIR:/t\", \"/usr\"";
     let _ = plan(&binds(local)).code(0);
 }

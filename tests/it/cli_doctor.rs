@@ -41,7 +41,7 @@ fn a_place_that_is_well_is_told_so_and_nothing_is_made() {
     let told = examined(&env, 0);
     for (check, part) in [
         ("dlrun", env!("CARGO_PKG_VERSION")),
-        ("state", "is not there yet"),
+        ("state", "does not exist yet"),
         ("space", " free"),
         ("scheduler", "jobs run on this machine"),
         ("python", "3."),

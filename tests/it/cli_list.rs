@@ -186,6 +186,6 @@ fn damaged_or_lost_index_is_made_anew_from_the_records() {
         .dlrun(["list", "--reindex"])
         .run()
         .code(0)
-        .warns("indexed 1 runs anew")
+        .warns("indexed 1 runs again")
         .says("kept");
 }

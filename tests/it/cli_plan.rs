@@ -15,7 +15,7 @@ fn every_choice_is_told_with_its_reason_and_what_was_rejected() {
         .text();
     let lines = unwrapped(&text);
     assert!(
-        lines.contains("a local job may use all there is; no run is known to be alike"),
+        lines.contains("a local job may use all there is; no run of this program is recorded"),
         "{text}"
     );
     for part in [

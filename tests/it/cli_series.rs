@@ -1,4 +1,4 @@
-//! What `dlrun show` says of a run over time.
+//! What `dlrun report --json` says of a run over time.
 
 use std::fs;
 use std::path::PathBuf;
@@ -39,16 +39,13 @@ fn worked(env: &TestEnv) -> String {
     run
 }
 
-fn numbers(env: &TestEnv, run: &str, points: &str) -> Value {
-    let done = env
-        .dlrun(["show", run, "--series", "--json", "--points", points])
-        .run()
-        .code(0);
-    done.result()
+fn numbers(env: &TestEnv, run: &str) -> Value {
+    let done = env.dlrun(["report", run, "--json"]).run().code(0);
+    done.result()["runs"][0].clone()
 }
 
 fn values(series: &Value, column: &str) -> Vec<Option<f64>> {
-    let values = series["columns"][column]
+    let values = series["columns"][column]["value"]
         .as_array()
         .unwrap_or_else(|| panic!("no {column} in {series}"));
     values.iter().map(Value::as_f64).collect()
@@ -56,11 +53,10 @@ fn values(series: &Value, column: &str) -> Vec<Option<f64>> {
 
 /// A CPU was busy all the time, and the curve says so.
 fn assert_series(env: &TestEnv, run: &str) {
-    let shown = numbers(env, run, "8");
-    let (series, usage) = (&shown["nodes"][0]["series"], &shown["nodes"][0]["usage"]);
-    let at_ms = values(series, "at_ms");
-    assert!((4..=8).contains(&at_ms.len()), "{series}");
-    assert!(at_ms.windows(2).all(|pair| pair[0] < pair[1]), "{series}");
+    let shown = numbers(env, run);
+    let node = &shown["nodes"][0];
+    let (series, usage) = (&node["series"], &node["record"]["usage"]);
+    let points = series["points"].as_u64().expect("a number");
     for column in [
         "cpu_busy",
         "mem_used_bytes",
@@ -68,8 +64,8 @@ fn assert_series(env: &TestEnv, run: &str) {
         "io_read_bytes_per_second",
     ] {
         assert_eq!(
-            values(series, column).len(),
-            at_ms.len(),
+            values(series, column).len() as u64,
+            points,
             "{column}: {series}"
         );
     }
@@ -97,14 +93,6 @@ fn assert_series(env: &TestEnv, run: &str) {
         shown["unreadable"].as_array().is_some_and(Vec::is_empty),
         "{shown}"
     );
-
-    let all = env.dlrun(["show", run, "--series"]).run().code(0);
-    let _ = all
-        .says("LEAST")
-        .says("dlrun report` draws them")
-        .says("\ncpu_busy ")
-        .says("\nprocesses ")
-        .says("\nio_read_bytes_per_second ");
 }
 
 #[test]
@@ -112,10 +100,6 @@ fn the_series_of_a_run_without_the_daemon() {
     let env = env();
     let run = worked(&env);
     assert_series(&env, &run);
-    assert!(
-        env.show(&run)["nodes"][0]["series"].is_null(),
-        "only where it is asked for"
-    );
 }
 
 #[test]
@@ -133,11 +117,14 @@ fn segments_that_are_damaged_or_there_twice_spoil_nothing() {
     let env = env();
     let run = worked(&env);
     let dir = node_dir(&env, &run);
-    let before = numbers(&env, &run, "5");
+    let before = numbers(&env, &run);
     fs::copy(dir.join("series-0000.seg"), dir.join("series-0998.seg")).expect("ours");
     fs::write(dir.join("series-0999.seg"), "no segment").expect("ours");
-    let after = numbers(&env, &run, "5");
-    assert_eq!(after["nodes"][0]["series"], before["nodes"][0]["series"]);
+    let after = numbers(&env, &run);
+    let of = |run: &Value, key: &str| run["nodes"][0]["series"][key].clone();
+    for key in ["begin_ms", "samples"] {
+        assert_eq!(of(&after, key), of(&before, key));
+    }
     let what = after["unreadable"][0]["what"].as_str().expect("a note");
     assert!(what.ends_with(".0/series-0999.seg"), "{what}");
     let shown = env.dlrun(["show", &run]).run().code(0);
@@ -154,26 +141,5 @@ fn segments_that_are_damaged_or_there_twice_spoil_nothing() {
             fs::remove_file(entry).expect("ours");
         }
     }
-    let none = &numbers(&env, &run, "5")["nodes"][0]["series"];
-    assert_eq!(
-        (&none["samples"], &none["columns"]),
-        (&0.into(), &Value::Null)
-    );
-    let _ = env
-        .dlrun(["show", &run, "--series"])
-        .run()
-        .code(0)
-        .says("\nno samples\n");
-}
-
-#[test]
-fn points_have_bounds() {
-    let env = TestEnv::new();
-    for arguments in [
-        &["--series", "--points", "0"][..],
-        &["--series", "--points", "10001"],
-        &["--points", "9"],
-    ] {
-        let _ = env.dlrun(["show"]).args(arguments).run().code(64);
-    }
+    assert_eq!(numbers(&env, &run)["nodes"][0]["series"], Value::Null);
 }

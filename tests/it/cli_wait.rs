@@ -110,10 +110,7 @@ fn interrupted_waiting_says_that_the_run_goes_on() {
             .is_some_and(|mask| mask >> 1 & 1 == 1)
     });
     waiting.signal(nix::sys::signal::Signal::SIGINT);
-    let _ = waiting
-        .finish()
-        .code(75)
-        .warns("what was submitted goes on");
+    let _ = waiting.finish().code(75).warns("submitted jobs continue");
     env.write("go", "");
     let _ = env.dlrun(["wait", &id]).run().code(0);
 }

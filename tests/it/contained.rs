@@ -141,7 +141,7 @@ fn a_missing_source_ends_the_job_before_its_command_with_66() {
     let (code, output, shown) = ran(&env, "touch ran", &more);
     assert_eq!(code, 66, "{output}");
     assert!(
-        output.contains("is not there on this node") && output.contains("hint: "),
+        output.contains("does not exist on this node") && output.contains("hint: "),
         "{output}"
     );
     assert_eq!(shown["status"]["cause"]["kind"], "container", "{shown}");

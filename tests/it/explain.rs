@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::path::Path;
 
-use dlrun::scheduler::explain::{self, Columns, Seen};
+use dlrun::scheduler::explain::{self, Seen};
 use proptest::prelude::*;
 use serde_json::Value;
 
@@ -18,46 +18,14 @@ fn fixture(name: &str) -> String {
     String::from_utf8_lossy(&bytes).into_owned()
 }
 
-/// The columns that Sonar asks `sacct` for (NordicHPC/sonar); the recorded command leaves them out.
-const SONAR: &str = "JobIDRaw,JobID,User,Account,State,Start,End,AveCPU,AveDiskRead,AveDiskWrite,AveRSS,AveVMSize,ElapsedRaw,ExitCode,Layout,MaxRSS,MaxVMSize,MinCPU,ReqCPUS,ReqMem,ReqNodes,Reservation,Submit,Suspended,SystemCPU,TimelimitRaw,UserCPU,NodeList,Partition,AllocTRES,Priority,JobName";
-
 /// The recorded outputs with what they are.
 fn index() -> Vec<Value> {
     serde_json::from_str(&fixture("scheduler/index.json")).expect("JSON")
 }
 
-fn texts(value: &Value) -> Vec<String> {
-    value
-        .as_array()
-        .into_iter()
-        .flatten()
-        .filter_map(Value::as_str)
-        .map(str::to_owned)
-        .collect()
-}
-
 fn read(item: &Value) -> Seen {
     let file = item["file"].as_str().expect("a name");
-    let names = texts(&item["truth"]["columns"]);
-    // `sinfo` was asked for columns that its command line names.
-    let asked = item["command"]
-        .as_str()
-        .and_then(|command| command.split("-O \"").nth(1)?.split('"').next());
-    let names = match asked {
-        Some(asked) if names.is_empty() => asked.split(',').map(str::to_owned).collect(),
-        _ => names,
-    };
-    let is_sonar = file == "sacct-sonar-a.txt";
-    let names = if is_sonar {
-        SONAR.split(',').map(str::to_owned).collect()
-    } else {
-        names
-    };
-    let columns = Columns {
-        names: &names,
-        separator: item["truth"]["separator"].as_str(),
-    };
-    explain::read(&fixture(&format!("scheduler/{file}")), columns)
+    explain::read(&fixture(&format!("scheduler/{file}")))
         .unwrap_or_else(|| panic!("{file} is not known"))
 }
 
@@ -81,21 +49,14 @@ fn recorded_outputs_say_what_they_said() {
     for item in index() {
         let file = item["file"].as_str().expect("a name").to_owned();
         let seen = serde_json::to_value(read(&item)).expect("JSON");
-        for list in ["jobs", "nodes"] {
-            let (truth, found) = (item["truth"][list].as_array(), seen[list].as_array());
-            let (Some(truth), Some(found)) = (truth, found) else {
-                continue;
-            };
+        if let Some(truth) = item["truth"]["jobs"].as_array() {
+            let found = seen["jobs"].as_array().expect("a list");
             if truth.len() != found.len() {
-                faults.push(format!(
-                    "{file}: {} {list}, not {}",
-                    truth.len(),
-                    found.len()
-                ));
+                faults.push(format!("{file}: {} jobs, not {}", truth.len(), found.len()));
             }
             for (truth, found) in truth.iter().zip(found) {
                 faults.extend(holds(&file, truth, found));
-                *checked.entry(list).or_insert(0) += 1;
+                *checked.entry("jobs").or_insert(0) += 1;
             }
         }
         let class = item["truth"].get("error_class");
@@ -110,14 +71,10 @@ fn recorded_outputs_say_what_they_said() {
             );
             *checked.entry("errors").or_insert(0) += 1;
         }
-        if item["kind"] == "submit-ok" {
-            faults.extend(holds(&file, &item["truth"], &seen["submitted"]));
-            *checked.entry("submitted").or_insert(0) += 1;
-        }
     }
     assert!(faults.is_empty(), "{faults:#?}");
     assert!(
-        checked["jobs"] >= 30 && checked["nodes"] >= 7 && checked["errors"] >= 9,
+        checked["jobs"] >= 20 && checked["errors"] >= 9,
         "{checked:?}"
     );
 }
@@ -138,58 +95,22 @@ fn a_saved_output_is_told_in_our_words() {
         .code(0)
         .says("out_of_memory")
         .never_says("signal 125");
-    let json = env
-        .dlrun(["explain", "--json", &path("torque-pbsnodes-xml.xml")])
-        .run()
-        .code(0)
-        .result();
-    assert_eq!(json["nodes"][1]["reason"], "bad fan <1>");
     let _ = env
         .dlrun(["explain", &path("squeue-error-timeout.txt")])
         .run()
         .code(0)
         .says("controller_unavailable");
-    let headless = path("sacct-xdmod-a.txt");
-    let columns = [
-        "explain",
-        "--columns",
-        "JobID,State",
-        "--separator",
-        "|",
-        &headless,
-    ];
-    let _ = env.dlrun(columns).run().code(0).says("4103947");
     let nonsense = env.write("nonsense.txt", "once upon a time\n");
     let _ = env
         .dlrun(["explain", &nonsense.display().to_string()])
         .run()
         .code(65)
-        .warns("--columns");
+        .warns("scontrol show job");
     let _ = env
         .dlrun(["explain", "/no/such/file"])
         .run()
         .code(66)
         .warns("/no/such/file");
-}
-
-#[test]
-fn several_outputs_in_one_text_are_each_shown() {
-    let text = "[me@n ~]$ squeue\n JOBID PARTITION NAME USER ST TIME NODES NODELIST(REASON)\n 7 a b c R 1:00 1 n1\n\
-                [me@n ~]$ sinfo --weird\nnothing known\n[me@n ~]$ sbatch a.sh\nSubmitted batch job 8\n";
-    let seen = explain::read(text, Columns::default()).expect("a queue");
-    assert_eq!(seen.jobs.len(), 1);
-    let also: Vec<_> = seen
-        .also
-        .iter()
-        .filter_map(|other| other.submitted.as_ref())
-        .collect();
-    assert_eq!(
-        also.iter()
-            .map(|submitted| submitted.job_id.as_str())
-            .collect::<Vec<_>>(),
-        ["8"]
-    );
-    assert_eq!(seen.unread, ["sinfo --weird"]);
 }
 
 #[test]
@@ -200,14 +121,14 @@ fn words_of_daemons_are_no_refusal() {
         "srun: error: n1: task 4: Out Of Memory",
         "srun: Job step aborted: Waiting up to 32 seconds for job step to finish.",
     ] {
-        assert_eq!(explain::read(text, Columns::default()), None, "{text}");
+        assert_eq!(explain::read(text), None, "{text}");
     }
 }
 
 proptest! {
     #[test]
     fn no_text_is_too_strange(text in "\\PC{0,200}") {
-        let _ = explain::read(&text, Columns::default());
+        let _ = explain::read(&text);
     }
 
     #[test]
@@ -218,6 +139,6 @@ proptest! {
         #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss, clippy::cast_precision_loss)]
         let start = (text.len() as f64 * from) as usize;
         let piece: String = text.chars().skip(start).take(length).collect();
-        let _ = explain::read(&piece, Columns::default());
+        let _ = explain::read(&piece);
     }
 }

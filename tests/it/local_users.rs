@@ -118,7 +118,7 @@ fn job_waits_for_another_users_job_and_names_it() {
     let first = mallory.submit(&mallory.job_called("train", HOLD, ""));
     mallory.wait_pid("ready");
     let second = alice.submit(&alice.job("echo done", ""));
-    let holder = format!("waits for the whole machine: L1 of user id {MALLORY} (train) holds ");
+    let holder = format!("running are L1 of user id {MALLORY} (train)");
     wait_for("the reason", || {
         alice.show(&second)["status"]["reason"]
             .to_string()

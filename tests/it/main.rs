@@ -50,6 +50,7 @@ mod explain;
 mod export_real;
 mod flags;
 mod forgotten;
+mod fuzz_targets;
 mod given;
 mod gpu;
 mod gpu_runs;

@@ -1,12 +1,11 @@
 //! The model on runs whose truth is known, and on runs that are none.
 
 use std::path::Path;
-use std::sync::Arc;
 
 use dlrun::job::{Framework, Provenance, RunId, SchedulerKind, StorageClass, Workload};
 use dlrun::learn::model::{
-    Doubts, Effect, Explanation, Hardware, LearnedEffect, Length, Model, Observation, Pieces,
-    Priors, Situation, Unfit, Unreadable,
+    Doubts, Effect, Explanation, Hardware, LearnedEffect, Length, Model, Observation, Priors,
+    Situation, Unfit, Unreadable,
 };
 use dlrun::record::{Basis, NodeFigures};
 
@@ -126,27 +125,13 @@ fn planted_coefficients_are_recovered() {
         }
     }
     let model = fit(runs);
-    let explanation = model.explanation().expect("its own");
-    for (kind, expected) in [("compiler", 1.7), ("threads", 2_f64.powf(-0.7))] {
-        let found = effect(&explanation, |effect| {
-            effect.kind == kind && effect.workload.is_none()
-        });
-        let ratio = found.time_ratio;
-        assert!((ratio.median / expected).ln().abs() < 0.08, "{found:?}");
-        assert!(ratio.low < expected && expected < ratio.high, "{found:?}");
-    }
-    let own = effect(&explanation, |effect| {
-        effect
-            .workload
-            .as_deref()
-            .is_some_and(|name| name.starts_with("alpha"))
+    let found = effect(model.explanation(), |effect| {
+        effect.kind == "compiler" && effect.workload.is_none()
     });
-    assert!(
-        (own.time_ratio.median / 1.7).ln().abs() < 0.06
-            && own.runs_this == 8
-            && own.runs_than == 16,
-        "{own:?}"
-    );
+    let ratio = found.time_ratio;
+    assert!((ratio.median / 1.7).ln().abs() < 0.08, "{found:?}");
+    assert!(ratio.low < 1.7 && 1.7 < ratio.high, "{found:?}");
+    assert_eq!((found.runs_this, found.runs_than), (40, 80), "{found:?}");
     // A step at the node boundary, then the slope: what one parameter cannot hold.
     let at = |nodes: u32| {
         median(
@@ -287,20 +272,11 @@ fn published_effects_speak_where_nothing_was_measured_and_are_overruled() {
     assert!((ratio(&fit(few())) - 1.0).abs() < 0.05);
     let after = Model::fit(few().chain((0..3).map(|_| known(&with, 8.0))), &priors).expect("runs");
     assert!((ratio(&after) - 1.6).abs() < 0.1, "{}", ratio(&after));
-    let explanation = after.explanation().expect("its own");
-    let told = effect(&explanation, |effect| {
+    let shared = effect(after.explanation(), |effect| {
         effect.kind == "compiler" && effect.workload.is_none()
     });
-    let alone = told.priors_alone.expect("a paper told it");
-    assert!(
-        (alone.median - 0.7).abs() < 0.12 && told.time_ratio.median > alone.median,
-        "{told:?}"
-    );
-    let own = effect(&explanation, |effect| {
-        effect.kind == "compiler" && effect.workload.is_some()
-    });
-    assert!(own.time_ratio.low > 1.2, "{own:?}");
-    assert_eq!((told.runs_this, told.runs_than), (3, 3));
+    assert!(shared.time_ratio.median > 0.7, "{shared:?}");
+    assert_eq!((shared.runs_this, shared.runs_than), (3, 3));
     assert_ne!(
         before.head().name,
         fit(few()).head().name,
@@ -502,34 +478,18 @@ fn a_model_file_is_read_whole_or_refused() {
         .iter()
         .position(|byte| *byte == b'\n')
         .expect("a first line");
-    let line = std::str::from_utf8(&bytes[..end]).expect("JSON");
-    let (said, sum) = line.split_once(",\"line_crc32\":").expect("a checksum");
-    let mut refused = 0;
-    for (at, bit) in (0..end).flat_map(|at| [(at, 1_u8), (at, 32)]) {
+    for at in (0..bytes.len()).step_by(7).chain(0..end) {
         let mut flipped = bytes.clone();
-        flipped[at] ^= bit;
-        match Model::from_bytes(&flipped) {
-            Ok(read) => assert_eq!(read.head(), model.head(), "{at}"),
-            Err(_) => refused += 1,
-        }
+        flipped[at] ^= 1;
+        assert!(Model::from_bytes(&flipped).is_err(), "{at}");
     }
-    assert_eq!(refused, 2 * end, "{} {}", said.len(), sum.len());
-    let with_format = |format: &str| {
-        let text = format!("\"dlrun_model\":{}", dlrun::learn::model::MODEL_FORMAT);
-        let line = said.replacen(&text, &format!("\"dlrun_model\":{format}"), 1);
-        let bytes = [line.as_bytes(), b"}\n"].concat();
-        Model::from_bytes(&bytes)
-            .expect_err("another format")
-            .to_string()
-    };
+    let line = std::str::from_utf8(&bytes[..end]).expect("JSON");
+    let text = format!("\"dlrun_model\":{}", dlrun::learn::model::MODEL_FORMAT);
     assert_eq!(
-        with_format("9"),
-        "it has format 9; this dlrun reads formats up to 2"
-    );
-    assert!(
-        with_format("1").contains("of before the first release"),
-        "{}",
-        with_format("1")
+        Model::from_bytes(line.replacen(&text, "\"dlrun_model\":9", 1).as_bytes())
+            .expect_err("another format")
+            .to_string(),
+        "it has format 9; this dlrun reads format 3"
     );
     assert_eq!(
         Model::from_bytes(b"SQLite format 3\0").err(),
@@ -537,64 +497,10 @@ fn a_model_file_is_read_whole_or_refused() {
     );
 }
 
-/// What lies behind a front: all of it, or nothing that can be read.
-#[derive(Debug)]
-struct Rest(Option<Vec<u8>>);
-
-impl Pieces for Rest {
-    fn piece(&self, from: u64, length: usize) -> Option<Vec<u8>> {
-        let from = usize::try_from(from).expect("it fits");
-        Some(self.0.as_ref()?[from..from + length].to_vec())
-    }
-}
-
+/// A file that dlrun 0.1 wrote: another is fitted.
 #[test]
-fn of_a_file_the_front_is_read_and_what_a_forecast_needs() {
-    let base = situation("cnn", "none", 2.0);
-    let runs = ["cnn", "mlp", "gru"].map(|model| known(&situation(model, "none", 2.0), 3.0));
-    let bytes = fit(runs).to_bytes();
-    let extent = Model::extent(&bytes).expect("a model");
-    assert_eq!(extent.whole, bytes.len() as u64);
-    let whole = Model::from_bytes(&bytes).expect("a model");
-    let from = |rest| {
-        Model::from_front(bytes[..extent.front].to_vec(), Arc::new(Rest(rest))).expect("a front")
-    };
-    let read = from(Some(bytes[extent.front..].to_vec()));
-    assert_eq!(read.forecast(&base), whole.forecast(&base));
-    assert_eq!(
-        (read.explanation(), read.to_bytes()),
-        (whole.explanation(), bytes.clone())
-    );
-    let cut = from(None);
-    let forecast = cut.forecast(&base);
-    assert!(
-        forecast
-            .beyond
-            .iter()
-            .any(|told| told.contains("cannot be read")),
-        "{forecast:?}"
-    );
-    assert!(cut.explanation().is_err());
-    assert!(Model::from_front(bytes[..extent.front - 1].to_vec(), Arc::new(Rest(None))).is_err());
-}
-
-/// A file that the first dlrun with this format wrote. Where the format changes, this one is still read.
-#[test]
-fn a_model_of_an_older_dlrun_is_read() {
+fn a_model_of_an_older_dlrun_is_known_as_such() {
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/fixtures/model/format-2.model");
-    let model = Model::from_bytes(&std::fs::read(path).expect("it is there")).expect("a model");
-    assert_eq!(
-        (model.head().counts.runs, model.head().counts.workloads),
-        (160, 2)
-    );
-    let mut asked = situation("mnist-cnn", "xla", 1.0);
-    asked.workload.dataset = Some("synthetic-28x28".to_owned());
-    (asked.workload.samples, asked.workload.parameters) = (None, None);
-    let forecast = model.forecast(&asked);
-    assert_eq!(
-        (forecast.basis, forecast.assumed.len()),
-        (Basis::Workload, 1),
-        "{forecast:?}"
-    );
-    assert!(!model.explanation().expect("its own").effects.is_empty());
+    let read = Model::from_bytes(&std::fs::read(path).expect("it is there"));
+    assert_eq!(read.err(), Some(Unreadable::Older { found: 2 }));
 }

@@ -120,10 +120,7 @@ fn a_second_run_of_the_same_job_file_chooses_better_after_a_refit() {
             .expect("a number")
             > 0.3
     );
-    assert!(
-        text.contains("  2 candidates:") && text.contains("  > xla "),
-        "{text}"
-    );
+    assert!(text.contains("not no compiler: "), "{text}");
     assert!(
         second["plan"]["resources"]["walltime"]
             .as_u64()

@@ -1,16 +1,13 @@
-//! How good the model is, on runs whose truth is planted: `evaluate` and `live`.
+//! How good the model is, on runs whose truth is planted.
 
 use std::cell::RefCell;
 use std::collections::BTreeSet;
 use std::fmt::Write as _;
 
 use dlrun::learn::model::{
-    Evaluation, FEWEST, HoldOut, Length, Observation, Priors, Score, View, evaluate, evaluate_with,
-    live,
+    Evaluation, FEWEST, Fit, HoldOut, Length, Observation, Priors, Sample, View, evaluate,
 };
-use dlrun::record::{Basis, Forecast, Interval};
 
-use crate::records;
 use crate::support::planted::{Dice, Shape, World};
 use crate::support::tell;
 
@@ -35,19 +32,24 @@ fn told(evaluation: &Evaluation) -> String {
             let errors = &score.errors;
             let _ = writeln!(
                 text,
-                "{:?} {}: MAPE {:.1} %, median {:.3}, bias {:+.3}, within 90 % {:.1} %, score {:.2}, width {:.2}",
+                "{:?} {}: MAPE {:.1} %, median {:.3}, bias {:+.3}, within 90 % {:.1} %, width {:.2}",
                 view.hold_out,
                 score.by,
                 100.0 * errors.mean_error_ratio,
                 errors.median_error_ln,
                 errors.bias_ln,
                 100.0 * errors.coverage_ratio,
-                errors.log_score,
                 errors.width_ratio,
             );
         }
     }
     text
+}
+
+fn evaluate_with(history: impl IntoIterator<Item = Observation>, fit: Fit<'_>) -> Evaluation {
+    let mut sample = Sample::default();
+    history.into_iter().for_each(|run| sample.add(&run));
+    sample.evaluate(fit)
 }
 
 fn view(evaluation: &Evaluation, hold_out: HoldOut) -> &View {
@@ -194,14 +196,10 @@ fn runs_that_were_cut_off_or_have_no_time_are_not_judged() {
     }
     let evaluation = evaluate_with(history, &|_| None);
     assert_eq!((evaluation.timed, evaluation.evaluated), (56, 60));
-    let judged = view(&evaluation, HoldOut::Workload)
-        .score(Score::LAST_SIMILAR_RUN)
-        .expect("a score");
-    assert_eq!(judged.errors.runs, 56);
 }
 
 #[test]
-fn the_model_beats_the_last_similar_run_on_the_same_runs() {
+fn intervals_hold_for_runs_that_were_held_back() {
     let mut world = World::new(
         11,
         Shape {
@@ -214,92 +212,11 @@ fn the_model_beats_the_last_similar_run_on_the_same_runs() {
     tell(&text);
     for hold_out in VIEWS {
         let view = view(&evaluation, hold_out);
-        let model = view.score(Score::MODEL).expect("the model's score");
+        let model = view.scores.first().expect("the model's score");
         let coverage = model.errors.coverage_ratio;
         // Of so few runs intervals are rather too wide than too narrow.
         assert!(coverage >= 0.8, "{hold_out:?}: {coverage}\n{text}");
-        for score in view.scores.iter().filter(|score| score.by != Score::MODEL) {
-            assert!(
-                model.errors.log_score > score.errors.log_score,
-                "{hold_out:?} {:?}\n{text}",
-                score.by
-            );
-            // The last run like a repeat is the repeat: it is as close as one can get.
-            let slack = if hold_out == HoldOut::Run { 1.1 } else { 1.0 };
-            assert!(
-                model.errors.median_error_ln <= slack * score.errors.median_error_ln,
-                "{hold_out:?} {:?}\n{text}",
-                score.by
-            );
-        }
     }
-}
-
-fn forecast(median: f64, explored: bool, basis: Basis) -> Forecast {
-    let epoch_seconds = Interval {
-        mean: median,
-        median,
-        low: median / 1.2,
-        high: median * 1.2,
-    };
-    Forecast {
-        basis,
-        runs: 3,
-        alternatives: 1,
-        explored,
-        ..records::forecast(epoch_seconds)
-    }
-}
-
-#[test]
-fn forecasts_are_held_against_what_came() {
-    let mut world = World::new(
-        13,
-        Shape {
-            outliers: 0.0,
-            cut_off: 0.0,
-            ..Shape::default()
-        },
-    );
-    let candidates = world.candidates(0, 0);
-    let (slow, quick) = (&candidates[0], &candidates[1]);
-    let mut run = |situation, seconds, at_ms| {
-        let mut run = world.run(situation);
-        run.epoch_seconds = Some(Length::Known(seconds));
-        run.at_ms = at_ms;
-        run
-    };
-    let (october, november) = (1_793_491_199_000, 1_793_491_200_000);
-    let live = live([
-        (
-            Some(forecast(10.0, false, Basis::Workload)),
-            run(quick, 10.0, october),
-        ),
-        (
-            Some(forecast(10.0, false, Basis::Alike)),
-            run(quick, 10.5, november),
-        ),
-        // The forecast was half of what came.
-        (
-            Some(forecast(6.15, false, Basis::Alike)),
-            run(slow, 12.3, november),
-        ),
-        // It was to try something; its forecast counts all the same.
-        (
-            Some(forecast(12.3, true, Basis::Alike)),
-            run(slow, 12.3, november),
-        ),
-        (None, run(slow, 12.3, november)),
-    ]);
-    assert_eq!((live.forecast, live.explored), (4, 1));
-    let epoch = live.epoch.expect("epochs");
-    assert_eq!((epoch.runs, epoch.coverage_ratio), (4, 0.75));
-    assert!(
-        (epoch.bias_ln - ((10.0_f64 / 10.5).ln() + 0.5_f64.ln()) / 4.0).abs() < 1e-9,
-        "{epoch:?}"
-    );
-    let nothing = dlrun::learn::model::live([]);
-    assert_eq!((nothing.forecast, nothing.epoch), (0, None));
 }
 
 #[test]

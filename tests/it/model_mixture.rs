@@ -1,4 +1,4 @@
-//! Queues with two kinds of nodes: what is foretold before anybody knows which one a job gets.
+//! Queues with two kinds of nodes: what is predicted before anybody knows which one a job gets.
 
 use dlrun::job::SchedulerKind;
 use dlrun::learn::model::{Length, Likely, Model, Observation, Priors, Situation};

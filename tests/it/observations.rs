@@ -21,7 +21,7 @@ fn filled(fill: impl FnOnce(&Writer<'_>) -> Result<(), StoreError>) -> (TempDir,
 }
 
 fn seen(store: &Store) -> (Vec<Observation>, Counted) {
-    let mut observations = Observations::of(store).expect("read");
+    let mut observations = Observations::read(store).expect("read");
     let all: Vec<Observation> = observations.by_ref().collect();
     (all, observations.finish().expect("read to their end"))
 }

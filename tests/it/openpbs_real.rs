@@ -189,7 +189,7 @@ fn a_job_is_followed_from_the_queue_to_its_end() {
     let held = site.until(run, "pending");
     assert_eq!(
         (&held["raw_state"], &held["reason"]),
-        (&"H".into(), &"held by its user".into())
+        (&"H".into(), &"held by its user (`qrls` lets it go)".into())
     );
     assert!(site.entries(id)[0].stuck);
     site.pbs("qrls", &[id]);

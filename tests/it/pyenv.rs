@@ -8,7 +8,8 @@ use std::time::Duration;
 
 use dlrun::foundation::command::Tool;
 use dlrun::foundation::diagnostic::chain;
-use dlrun::image::python::{EnvFacts, Progress, PyenvError, inspect, prepare};
+use dlrun::image::Progress;
+use dlrun::image::python::{EnvFacts, PyenvError, inspect, prepare};
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::getpid;
 
@@ -91,12 +92,12 @@ with zipfile.ZipFile(sys.argv[1], 'w') as wheel:
     }
 }
 
-fn phase(progress: &Progress) -> &'static str {
+fn phase(progress: Progress<'_>) -> &'static str {
     match progress {
         Progress::Waiting(_) => "waiting",
-        Progress::Creating => "creating",
-        Progress::Installing(_) => "installing",
-        Progress::Finishing => "finishing",
+        Progress::Phase("ready") => "finishing",
+        Progress::Phase(_) => "creating",
+        Progress::Line(_) => "installing",
     }
 }
 
@@ -113,8 +114,8 @@ fn makes_an_environment_for_another_test() {
     );
     let facts = inspect(&requirements, None, &root).expect("it can be described");
     let made = prepare(&facts, &mut |progress| {
-        writeln!(std::io::stderr(), "phase {}", phase(&progress)).expect("it is read");
-        if phase(&progress) == kill_at {
+        writeln!(std::io::stderr(), "phase {}", phase(progress)).expect("it is read");
+        if phase(progress) == kill_at {
             kill(getpid(), Signal::SIGKILL).expect("we may");
         }
     });
@@ -135,17 +136,20 @@ fn environment_is_made_once_used_and_found_again() {
         facts.dir.file_name().and_then(|name| name.to_str()),
         Some(&facts.hash[..16])
     );
-    let mut seen = Vec::new();
-    let made = prepare(&facts, &mut |progress| seen.push(progress)).expect("it is made");
+    let (mut phases, mut lines) = (Vec::new(), Vec::new());
+    let made = prepare(&facts, &mut |progress| {
+        phases.push(phase(progress));
+        if let Progress::Line(line) = progress {
+            lines.push(line.to_owned());
+        }
+    })
+    .expect("it is made");
     assert!(made.ready);
-    let mut phases: Vec<_> = seen.iter().map(phase).collect();
     phases.dedup();
     assert_eq!(phases, ["creating", "installing", "finishing"]);
     assert!(
-        seen.contains(&Progress::Installing(
-            "Installing collected packages: probe".to_owned()
-        )),
-        "{seen:?}"
+        lines.contains(&"Installing collected packages: probe".to_owned()),
+        "{lines:?}"
     );
     let log = fs::read_to_string(facts.dir.with_extension("log")).expect("it is kept");
     assert!(log.contains("Successfully installed probe-1.0"), "{log}");
@@ -292,7 +296,7 @@ fn requirements_changed_during_the_making_are_noticed() {
     let site = Site::new("# nothing\n");
     let facts = site.inspect();
     let made = prepare(&facts, &mut |progress| {
-        if progress == Progress::Finishing {
+        if progress == Progress::Phase("ready") {
             site.put("requirements.txt", "# something\n");
         }
     });
@@ -309,7 +313,7 @@ fn two_processes_and_a_thread_make_one_environment() {
         let others =
             [0, 1].map(|_| scope.spawn(|| site.other_process("never").run().expect("it runs")));
         let made = prepare(&facts, &mut |progress| {
-            phases.push_str(&format!("phase {}\n", phase(&progress)));
+            phases.push_str(&format!("phase {}\n", phase(progress)));
             if let Progress::Waiting(owner) = progress {
                 assert_ne!(owner.expect("it signs").pid, std::process::id());
             }

@@ -98,7 +98,7 @@ fn a_site_without_the_outside_world_is_asked_nothing_else() {
     let made = definition(&target(&recipe, Accelerator::None), &site()).expect("it serves");
     insta::assert_snapshot!("site", made.text);
     assert_eq!(
-        made.needs.files,
+        made.files,
         ["/images/python-3.11.sif", "/etc/ssl/site.pem"].map(PathBuf::from)
     );
 }
@@ -154,8 +154,6 @@ fn the_answer_names_versions_compilers_and_the_next_step() {
     assert!(shown.contains("is for x86_64, aarch64"), "{shown}");
     let shown = why(|target| target.recipe = Some("pytorch-pipp".into()));
     assert!(shown.contains("did you mean `pytorch-pip`?"), "{shown}");
-    let shown = why(|target| target.base = Some("my-base".into()));
-    assert!(shown.contains("[recipes.base] \"my-base\" ="), "{shown}");
     let shown = why(|target| {
         (target.provenance, target.microarch) = (Some(Provenance::Source), Some("hasswell".into()));
     });
@@ -233,19 +231,7 @@ fn nothing_that_was_written_is_read_as_syntax() {
                 ..plain.clone()
             },
             Target {
-                mpi: Some(own(text)),
-                ..plain.clone()
-            },
-            Target {
                 recipe: Some(own(text)),
-                ..plain.clone()
-            },
-            Target {
-                base: Some(own(text)),
-                ..plain.clone()
-            },
-            Target {
-                base: Some(format!("docker://{text}{text}")),
                 ..plain.clone()
             },
         ];

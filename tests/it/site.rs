@@ -117,8 +117,9 @@ fn tell_site(env: &TestEnv, behind: u32) {
             "INACTIVE",
         ),
     ];
-    let nodes =
-        "batch|4|16|1|64000|(null)|idle|ib|c[1-4]\ngpu|2|16|1|64000|gpu:h100:8|idle|ib,nvl|g[1-2]";
+    let batch = (1..5).map(|n| format!("batch|c{n}|16|1|64000|(null)|idle|ib\n"));
+    let gpu = (1..3).map(|n| format!("gpu|g{n}|16|1|64000|gpu:h100:8|idle|ib,nvl\n"));
+    let nodes: String = batch.chain(gpu).collect();
     let _ = env.fake("sinfo").hook(&format!(
         "case $* in *--version*) echo 'slurm 22.05.8' ;; *) cat <<'END'\n{nodes}\nEND\n;; esac"
     ));
@@ -149,7 +150,7 @@ fn a_job_that_can_never_start_is_refused_at_its_line_before_anything_is_queued()
         .warns("400h is more than queue `batch` allows; its limit is 24h");
     let done = done
         .warns("job.toml:5:17")
-        .warns("no node of queue `batch` has GPUs")
+        .warns("no node of queue `batch` has 2 GPUs of type `v100`")
         .warns("h100 (8 a node) in `gpu`");
     let _ = done
         .warns("slurm 22.05.8, asked just now")
@@ -213,9 +214,9 @@ fn bad_values_of_any_kind_are_told_with_what_there_is() {
         ),
         (
             "cpus_per_task = 17",
-            "no node of queue `batch` has 17 CPUs; the most is 16",
+            "no node of queue `batch` has 17 CPUs; the nearest has 16 CPUs",
         ),
-        ("memory = \"1TiB\"", "the most is 62.5GiB"),
+        ("memory = \"1TiB\"", "has 1TiB of memory; the nearest has"),
     ] {
         let file = env.job("true", &format!("[resources]\n{line}\n"));
         let _ = env.dlrun(["submit"]).arg(&file).run().code(65).warns(said);

@@ -1,9 +1,8 @@
-//! What `sbatch` is handed: every option of the job file, and arrays that become several jobs.
+//! What `sbatch` is handed: every option of the job file.
 
 use std::fmt::Write as _;
 
-use crate::support::fakes::Call;
-use crate::support::{Done, Fake, TestEnv};
+use crate::support::TestEnv;
 
 /// Name, lines of `[resources]`, further tables. `slurm_real::options` shows each to a real `sbatch`.
 pub(crate) const OPTIONS: &[(&str, &str, &str)] = &[
@@ -114,143 +113,6 @@ fn every_option_has_its_line_and_its_argument() {
         assert!(!head.iter().any(|line| line.starts_with("#PBS")), "{name}");
     }
     insta::assert_snapshot!("slurm-options", shown);
-}
-
-/// A controller that takes indexes up to `largest`, and jobs as `sbatch` (shell text) says.
-fn controller(env: &TestEnv, largest: u32, sbatch: &str) -> Fake {
-    let config = format!(
-        "Configuration data\nMaxArraySize            = {}\nMaxDBDMsgs = 20000\n",
-        largest + 1
-    );
-    let _ = env.fake("scontrol").stdout(&config);
-    env.fake_slurm().stdout("").hook(sbatch)
-}
-
-const TAKES_ALL: &str = r#"number=${call##*/}; echo $((4710 + number))"#;
-
-fn submit(env: &TestEnv, resources: &str) -> Done {
-    let text = format!("name = \"many\"\n[run]\ncommand = [\"true\"]\n[resources]\n{resources}\n");
-    let file = env.write("many.toml", &text);
-    env.dlrun(["submit", "--json"]).arg(&file).run()
-}
-
-fn told(call: &Call, id: &str) -> [Option<String>; 3] {
-    ["--array", "--export", "--dependency"]
-        .map(|option| call.option(option).map(|value| value.replace(id, "ID")))
-}
-
-fn some(text: &str) -> Option<String> {
-    Some(text.to_owned())
-}
-
-#[test]
-fn an_array_beyond_the_largest_index_becomes_several_jobs() {
-    let env = TestEnv::new();
-    let sbatch = controller(&env, 1000, TAKES_ALL);
-    let result = submit(&env, "array = \"0-2499\"").code(0).result();
-    let id = result["run_id"].as_str().expect("an id");
-    let calls = sbatch.calls();
-    assert_eq!(calls.len(), 3);
-    assert_eq!(told(&calls[0], id), [some("0-1000"), None, None]);
-    assert_eq!(told(&calls[1], id)[0..2], [some("0-1000"), None]);
-    assert_eq!(told(&calls[2], id)[0..2], [some("0-497"), None]);
-    for (call, offset) in
-        calls
-            .iter()
-            .zip(["", "DLRUN_ARRAY_OFFSET=1001\n", "DLRUN_ARRAY_OFFSET=2002\n"])
-    {
-        let lines = format!("export DLRUN_RUN_ID={id}\n{offset}\n");
-        assert!(call.stdin.contains(&lines), "{lines}");
-    }
-    assert_eq!(result["job_id"], "4711");
-    assert_eq!(
-        result["output"].as_str(),
-        env.jobs().join("many-4711_%a.out").to_str()
-    );
-    let record: serde_json::Value = serde_json::from_slice(
-        &std::fs::read(format!(
-            "{}/run.json",
-            result["records"].as_str().expect("a path")
-        ))
-        .expect("written"),
-    )
-    .expect("JSON");
-    assert_eq!(
-        record["parts"],
-        serde_json::json!([{ "job_id": "4712", "offset": 1001 }, { "job_id": "4713", "offset": 2002 }])
-    );
-}
-
-#[test]
-fn the_limit_of_an_array_holds_for_all_its_jobs_together() {
-    let env = TestEnv::new();
-    let sbatch = controller(&env, 1000, TAKES_ALL);
-    let _ = submit(&env, "array = \"0-2002%8\"").code(0);
-    let dependencies: Vec<Option<String>> = sbatch
-        .calls()
-        .iter()
-        .map(|call| told(call, "-")[2].clone())
-        .collect();
-    assert_eq!(
-        dependencies,
-        [None, some("afterany:4711"), some("afterany:4712")]
-    );
-}
-
-#[test]
-fn an_array_up_to_the_largest_index_is_one_job() {
-    let env = TestEnv::new();
-    let sbatch = controller(&env, 1000, TAKES_ALL);
-    let _ = submit(&env, "array = \"0-1000%8\"").code(0);
-    let calls = sbatch.calls();
-    assert_eq!(
-        (calls.len(), calls[0].option("--array")),
-        (1, Some("0-1000%8"))
-    );
-}
-
-#[test]
-fn where_one_part_is_refused_the_others_are_cancelled() {
-    let env = TestEnv::new();
-    let refusing = r#"case ${call##*/} in 3) echo 'sbatch: error: QOSMaxSubmitJobPerUserLimit' >&2; exit 1 ;; esac
-        number=${call##*/}; echo $((4710 + number))"#;
-    let _ = controller(&env, 1000, refusing);
-    let refused = submit(&env, "array = \"0-4999\"");
-    let envelope = refused.code(76).envelope();
-    let message = envelope["error"]["message"]
-        .as_str()
-        .expect("a text")
-        .to_owned();
-    assert!(
-        message.contains("2 of the 5 jobs") && message.contains("QOSMaxSubmitJobPerUserLimit"),
-        "{message}"
-    );
-    let cancelled: Vec<Vec<String>> = env
-        .fake("scancel")
-        .calls()
-        .into_iter()
-        .map(|call| call.argv)
-        .collect();
-    assert_eq!(cancelled, [["4711", "4712"]]);
-    let runs = env.dlrun(["list", "--json"]).run().code(0).result();
-    assert_eq!(
-        runs["runs"].as_array().map(Vec::len),
-        Some(0),
-        "nothing is left behind"
-    );
-}
-
-#[test]
-fn an_array_of_a_million_is_refused_before_anything_is_queued() {
-    let env = TestEnv::new();
-    let sbatch = controller(&env, 1000, TAKES_ALL);
-    let refused = submit(&env, "array = \"0-999999\"").code(76).envelope();
-    let message = refused["error"]["message"].as_str().expect("a text");
-    assert!(
-        message.contains("largest that the site takes is 1000"),
-        "{message}"
-    );
-    assert!(sbatch.calls().is_empty());
 }
 
 #[test]

@@ -448,39 +448,6 @@ fn each_node_has_environment_output_and_exit_code_of_its_own() {
 }
 
 #[test]
-fn cancel_reaches_the_program_on_each_node_before_qdel_does() {
-    let env = TestEnv::new();
-    let _ = torque(&env, RUNS);
-    let _ = env.fake("pbsdsh").hook(
-        r#"
-        shift
-        for number in 0 1; do
-            setsid env -i PATH="$PATH" HOME="$HOME" PBS_NODENUM=$number "$@" &
-        done
-        wait
-        "#,
-    );
-    // What it does takes a moment, and it ends well.
-    let script = "trap 'echo told; sleep 0.5; echo saved; exit 0' TERM; echo begun; sleep 30 & wait; echo healthy";
-    let id = submitted(&env, &job(&env, script, "launcher = \"each\"", "nodes = 2"));
-    let output = |rank: u32| {
-        fs::read_to_string(env.jobs().join(format!("job-14.{rank}.out"))).unwrap_or_default()
-    };
-    wait_for("both to begin", || {
-        (0..2).all(|rank| output(rank).contains("begun"))
-    });
-    let running = "<job_state>R</job_state><exec_host>n1/0+n2/0</exec_host>";
-    let _ = env.fake("qstat").stdout(&told("14.vm", running));
-    let _ = env.dlrun(["cancel", &id]).run().code(0);
-    let both = ["begun\ntold\nsaved\n"; 2];
-    wait_for("both to end", || [output(0), output(1)] == both);
-    assert!(
-        !env.run_dir(&id).join("0.0/end.json").exists(),
-        "the job waits for qdel"
-    );
-}
-
-#[test]
 fn refusal_of_another_node_is_the_cause() {
     let env = TestEnv::new();
     let _ = torque(&env, RUNS);

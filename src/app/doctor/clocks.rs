@@ -16,23 +16,26 @@ const TOO_MUCH: Duration = Duration::from_secs(120);
 const ADVICE: &str =
     "have all machines take their time from one source (`timedatectl`, `chronyc tracking`)";
 
-pub(super) fn look(session: &Session, kind: SchedulerKind) -> Vec<Finding> {
+pub(super) fn findings(session: &Session, cluster: Option<SchedulerKind>) -> Vec<Finding> {
     let mut findings = Vec::new();
     // An error was reported with the queues already.
-    let scheduler = session.scheduler(kind).ok();
-    if let Some(seconds) = scheduler.and_then(|scheduler| scheduler.time()) {
+    let seconds = |kind| session.scheduler(kind).ok()?.time();
+    if let Some((kind, seconds)) = cluster.and_then(|kind| Some((kind, seconds(kind)?))) {
         let time = UNIX_EPOCH + Duration::from_secs(seconds);
-        findings.push(of(time, &format!("{kind}'s controller")));
+        findings.push(clock_finding(time, &format!("{kind}'s controller")));
     }
     match file_time(session.settings.state_dir()) {
-        Ok(time) => findings.push(of(time, "the file system of the state directory")),
+        Ok(time) => findings.push(clock_finding(
+            time,
+            "the file system of the state directory",
+        )),
         Err(error) if error.is_missing() => {}
         Err(error) => findings.push(Finding::failure(Level::Problem, CHECK, &Error::from(error))),
     }
     findings
 }
 
-fn of(theirs: SystemTime, whose: &str) -> Finding {
+fn clock_finding(theirs: SystemTime, whose: &str) -> Finding {
     finding(skew(theirs, SystemTime::now()), whose)
 }
 

@@ -14,9 +14,9 @@ const SIF: &str = "sif images";
 const GPU_FILES: &str = "gpu files";
 
 /// `asked`: the runtime of the settings.
-pub(super) fn look(asked: Option<&Path>) -> Vec<Finding> {
+pub(super) fn findings(asked: Option<&Path>) -> Vec<Finding> {
     match examine(asked, true) {
-        Ok(node) => of_node(&node),
+        Ok(node) => node_findings(&node),
         Err(ContainerError::NoRuntime) => vec![Finding::ok(
             CHECK,
             "neither apptainer nor singularity is in PATH; jobs with `[image]` need one on the nodes",
@@ -34,7 +34,7 @@ pub(super) fn look(asked: Option<&Path>) -> Vec<Finding> {
     }
 }
 
-fn of_node(node: &Node) -> Vec<Finding> {
+fn node_findings(node: &Node) -> Vec<Finding> {
     vec![
         version(node),
         namespaces(node),
@@ -79,7 +79,7 @@ fn namespaces(node: &Node) -> Finding {
 
 /// What `--fakeroot` would do for a build.
 fn fakeroot(node: &Node) -> Finding {
-    match fakeroot::outcome(&node.facts, Purpose::Build, false) {
+    match fakeroot::outcome(&node.facts, Purpose::Build) {
         Ok(means @ Means::Namespace { command: false, .. }) => Finding::warning(
             FAKEROOT,
             format!("builds run {}", means.describe()),
@@ -155,7 +155,7 @@ fn gpu_files(node: &Node) -> Finding {
                 "there is no nvliblist.conf in {}, without which `--nv` binds nothing",
                 place.display()
             );
-            let advice = "the runtime's package brings it; install it anew";
+            let advice = "the runtime's package has it; reinstall it";
             Finding {
                 level: if has_driver {
                     Level::Problem
@@ -207,7 +207,7 @@ mod tests {
     fn told(check: &str, change: impl FnOnce(&mut Node)) -> (Level, String) {
         let mut node = node();
         change(&mut node);
-        let findings = of_node(&node);
+        let findings = node_findings(&node);
         assert!(
             findings
                 .iter()
@@ -226,7 +226,7 @@ mod tests {
 
     #[test]
     fn a_node_that_is_well_is_told_so() {
-        let findings = of_node(&node());
+        let findings = node_findings(&node());
         assert!(
             findings.iter().all(|found| found.level == Level::Ok),
             "{findings:?}"
@@ -316,7 +316,7 @@ mod tests {
                     node.facts.gpus.nvidia_device = true;
                 },
                 Level::Problem,
-                "install it anew",
+                "reinstall it",
             ),
             (
                 GPU_FILES,
@@ -347,7 +347,7 @@ mod tests {
 
     #[test]
     fn a_runtime_that_is_not_there_is_told_with_the_setting() {
-        let found = look(Some(Path::new("/nonexistent/apptainer")));
+        let found = findings(Some(Path::new("/nonexistent/apptainer")));
         assert_eq!((found.len(), found[0].level), (1, Level::Warning));
         assert!(
             found[0].text.contains("/nonexistent/apptainer"),

@@ -15,9 +15,9 @@ const STORE: &str = "dlrund store";
 const PATIENCE: Duration = Duration::from_secs(3);
 /// One tick in so many may overrun before it is worth a word.
 const OVERRUNS_RARE: u64 = 100;
-const JOURNAL: &str = "`journalctl --unit=dlrund` tells more";
+const JOURNAL: &str = "see `journalctl --unit=dlrund`";
 
-pub(super) fn look(socket: Option<&Path>, now_ms: u64) -> Vec<Finding> {
+pub(super) fn findings(socket: Option<&Path>, now_ms: u64) -> Vec<Finding> {
     let Some(socket) = socket else {
         return vec![Finding::ok(
             CHECK,
@@ -25,7 +25,7 @@ pub(super) fn look(socket: Option<&Path>, now_ms: u64) -> Vec<Finding> {
         )];
     };
     match ask(socket) {
-        Ok(status) => of_status(&status, now_ms),
+        Ok(status) => status_findings(&status, now_ms),
         Err(error) if is_missing(&error) => vec![Finding::warning(
             CHECK,
             format!(
@@ -51,7 +51,7 @@ fn is_missing(error: &ClientError) -> bool {
     matches!(error, ClientError::Connect(_, source) if source.kind() == io::ErrorKind::NotFound)
 }
 
-fn of_status(status: &DaemonStatus, now_ms: u64) -> Vec<Finding> {
+fn status_findings(status: &DaemonStatus, now_ms: u64) -> Vec<Finding> {
     let (ours, cost) = (env!("CARGO_PKG_VERSION"), &status.cost);
     let text = format!(
         "{}, {} runs, {:.2}% of a CPU, {} of memory",
@@ -85,11 +85,11 @@ fn of_status(status: &DaemonStatus, now_ms: u64) -> Vec<Finding> {
             "a larger `sampling.interval_ms` in /etc/dlrun/dlrund.toml makes it slower and cheaper",
         ));
     }
-    findings.push(of_store(status));
+    findings.push(store_finding(status));
     findings
 }
 
-fn of_store(status: &DaemonStatus) -> Finding {
+fn store_finding(status: &DaemonStatus) -> Finding {
     let store = &status.store;
     let text = format!("{}, `{}`", Bytes(store.bytes), store.path);
     if let Some(error) = &store.error {
@@ -142,7 +142,7 @@ mod tests {
     }
 
     fn levels(status: &DaemonStatus) -> Vec<Level> {
-        of_status(status, 11_000)
+        status_findings(status, 11_000)
             .iter()
             .map(|finding| finding.level)
             .collect()
@@ -150,7 +150,7 @@ mod tests {
 
     #[test]
     fn a_daemon_that_is_well_says_what_it_costs() {
-        let findings = of_status(&status(), 11_000);
+        let findings = status_findings(&status(), 11_000);
         let version = env!("CARGO_PKG_VERSION");
         assert_eq!(
             findings[0].text,

@@ -9,20 +9,16 @@ use crate::observe::monitor::{GpuCondition, GpuReport, GpuState};
 const CHECK: &str = "gpus";
 
 /// Asks the driver, and waits for it a little.
-pub(super) fn look(library: Option<&Path>) -> Finding {
+pub(super) fn finding(library: Option<&Path>) -> Finding {
     settled(library).map_or_else(
         || Finding::ok(CHECK, "no NVIDIA driver is loaded here"),
-        |report| of_report(&report),
+        |report| report_finding(&report),
     )
 }
 
-fn of_report(report: &GpuReport) -> Finding {
+fn report_finding(report: &GpuReport) -> Finding {
     if let Some(missing) = &report.missing {
-        return Finding::warning(
-            CHECK,
-            missing,
-            "`nvidia-smi` tells more; GPUs are not measured",
-        );
+        return Finding::warning(CHECK, missing, "see `nvidia-smi`; GPUs are not measured");
     }
     let is_well = |gpu: &&GpuState| gpu.condition == GpuCondition::Fresh;
     let (well, ill): (Vec<_>, Vec<_>) = report.gpus.iter().partition(is_well);
@@ -34,7 +30,7 @@ fn of_report(report: &GpuReport) -> Finding {
         return Finding::problem(
             CHECK,
             text.join(", "),
-            "`nvidia-smi` tells more; the node may need a restart",
+            "see `nvidia-smi`; the node may need a restart",
         );
     }
     let whole: Vec<_> = well
@@ -111,7 +107,7 @@ mod tests {
             gpu("GPU-2", None, fresh),
         ];
         let report = |gpus: &[GpuState]| {
-            of_report(&GpuReport {
+            report_finding(&GpuReport {
                 gpus: gpus.to_vec(),
                 ..GpuReport::default()
             })
@@ -122,7 +118,7 @@ mod tests {
             Finding::ok(CHECK, "2 x NVIDIA H200, 1 MIG slices, driver 580.1")
         );
         let refused = vec!["GPU 2 cannot be read: the GPU is lost".to_owned()];
-        let one = of_report(&GpuReport {
+        let one = report_finding(&GpuReport {
             gpus: gpus.clone(),
             refused,
             ..GpuReport::default()
@@ -131,7 +127,7 @@ mod tests {
             (one.level, one.text.as_str()),
             (Level::Problem, "GPU 2 cannot be read: the GPU is lost")
         );
-        let shared = of_report(&GpuReport {
+        let shared = report_finding(&GpuReport {
             gpus: gpus.clone(),
             forbidden: 2,
             ..GpuReport::default()
@@ -146,7 +142,7 @@ mod tests {
             (ill.level, ill.text.as_str()),
             (Level::Problem, "GPU-3 is lost, GPU-4 gives no answer")
         );
-        let missing = of_report(&GpuReport {
+        let missing = report_finding(&GpuReport {
             missing: Some("no driver".into()),
             ..GpuReport::default()
         });
@@ -159,7 +155,7 @@ mod tests {
 
     #[test]
     fn a_library_that_is_none_is_told() {
-        let found = look(Some(Path::new("/nonexistent/libnvidia-ml.so.1")));
+        let found = finding(Some(Path::new("/nonexistent/libnvidia-ml.so.1")));
         assert_eq!(found.level, Level::Warning, "{found:?}");
         assert!(
             found.text.contains("/nonexistent/libnvidia-ml.so.1"),

@@ -30,7 +30,7 @@ pub(super) fn node_dlrun(named: Option<&Path>) -> Finding {
                 "{} is not on this machine; whether it is on the nodes is not known",
                 named.display()
             ),
-            "the first run tells: `dlrun show` says where nothing was measured",
+            "the first run shows it: `dlrun show` says where nothing was measured",
         ),
         (None, Ok(exe)) => match FileSystem::at(&exe).map(|found| found.kind) {
             Ok(FileSystemKind::Local) if !is_installed(&exe) => Finding::warning(
@@ -81,7 +81,7 @@ pub(super) fn python(asked: Option<&Path>) -> Finding {
 pub(super) fn cgroups() -> Finding {
     const CHECK: &str = "cgroups";
     match cgroup::layout() {
-        Ok(layout) => of_layout(CHECK, &layout, Path::new("/run/systemd/system").is_dir()),
+        Ok(layout) => layout_finding(CHECK, &layout, Path::new("/run/systemd/system").is_dir()),
         Err(error) => Finding::warning(CHECK, chain(&error).join(": "), BY_PROCESS),
     }
 }
@@ -89,7 +89,7 @@ pub(super) fn cgroups() -> Finding {
 const BY_PROCESS: &str =
     "runs are measured process by process, which misses those that end quickly";
 
-fn of_layout(check: &'static str, layout: &CgroupLayout, systemd: bool) -> Finding {
+fn layout_finding(check: &'static str, layout: &CgroupLayout, systemd: bool) -> Finding {
     let owner = if systemd {
         "systemd manages them"
     } else {
@@ -115,7 +115,7 @@ mod tests {
     fn the_layout_of_cgroups_is_told_with_its_controllers() {
         let layout = |v1: &[&str], v2: Option<&[&str]>| {
             let names = |names: &[&str]| names.iter().map(|name| (*name).to_owned()).collect();
-            of_layout(
+            layout_finding(
                 "cgroups",
                 &CgroupLayout {
                     v1: names(v1),

@@ -17,10 +17,10 @@ use crate::app::session::Session;
 use crate::app::site::ask;
 use crate::config::site::SiteModel;
 use crate::foundation::clock::now_ms;
-use crate::job::SchedulerKind;
 
 /// How bad a finding is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 #[serde(rename_all = "snake_case")]
 pub(crate) enum Level {
     /// As it should be.
@@ -43,6 +43,7 @@ impl Level {
 
 /// What was found out about one thing.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub(crate) struct Finding {
     /// The thing, in a word.
     pub(crate) check: &'static str,
@@ -91,6 +92,7 @@ impl Finding {
 
 /// All that was found out.
 #[derive(Debug, Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub(crate) struct Examination {
     /// The worst of the findings.
     pub(crate) worst: Level,
@@ -103,32 +105,26 @@ pub(crate) struct Examination {
 pub(crate) fn examine(session: &Session) -> Examination {
     let settings = &session.settings;
     let mut findings = vec![here::version()];
-    findings.extend(state::look(session));
-    let (kind, found) = schedulers::look(session);
+    findings.extend(state::findings(session));
+    let (cluster, found) = schedulers::taker_and_findings(session);
     findings.extend(found);
     let mut site = None;
-    if !kind.is_local() {
+    if let Some(kind) = cluster {
         match ask(session, kind) {
             Ok(model) => {
-                findings.extend(queues::of_site(&model));
+                findings.extend(queues::findings(&model));
                 site = Some(model);
             }
-            Err(error) => findings.push(queues::of_failure(kind, &error)),
+            Err(error) => findings.push(queues::failure(kind, &error)),
         }
         findings.push(here::node_dlrun(settings.node_dlrun()));
     }
-    findings.extend(clocks::look(
-        session,
-        if site.is_some() {
-            kind
-        } else {
-            SchedulerKind::Local
-        },
-    ));
-    findings.extend(container::look(settings.container_runtime()));
+    let that_answers = cluster.filter(|_| site.is_some());
+    findings.extend(clocks::findings(session, that_answers));
+    findings.extend(container::findings(settings.container_runtime()));
     findings.push(here::python(settings.python_interpreter()));
-    findings.extend(daemon::look(settings.daemon_socket(), now_ms()));
-    findings.push(gpus::look(settings.nvml_library()));
+    findings.extend(daemon::findings(settings.daemon_socket(), now_ms()));
+    findings.push(gpus::finding(settings.nvml_library()));
     findings.push(here::cgroups());
     let levels = findings.iter().map(|finding| finding.level);
     Examination {

@@ -10,13 +10,13 @@ const QUEUES: &str = "queues";
 const NODES: &str = "nodes";
 const ACCOUNTING: &str = "accounting";
 
-pub(super) fn of_failure(kind: SchedulerKind, error: &Error) -> Finding {
+pub(super) fn failure(kind: SchedulerKind, error: &Error) -> Finding {
     let advice = adapter_for(kind).how_to_see_the_server();
     // Nothing can be submitted while it is down.
     Finding::problem(QUEUES, format!("not known: {}", error.message()), advice)
 }
 
-pub(super) fn of_site(model: &SiteModel) -> Vec<Finding> {
+pub(super) fn findings(model: &SiteModel) -> Vec<Finding> {
     let mut findings = vec![queues(model)];
     findings.extend(
         model
@@ -53,7 +53,7 @@ fn queues(model: &SiteModel) -> Finding {
         return Finding::warning(
             QUEUES,
             "the scheduler names none",
-            "jobs are not held against the site's limits",
+            "jobs are not compared with the site's limits",
         );
     }
     let plural = if count == 1 { "" } else { "s" };
@@ -140,13 +140,10 @@ mod tests {
 
     #[test]
     fn a_site_is_summed_up_and_shown_as_tables() {
-        let findings = of_site(&model());
-        let texts: Vec<&str> = findings
-            .iter()
-            .map(|finding| finding.text.as_str())
-            .collect();
+        let found = findings(&model());
+        let texts: Vec<&str> = found.iter().map(|finding| finding.text.as_str()).collect();
         assert_eq!(texts[0], "2 queues; jobs go to `gpu` unless they say");
-        assert!(texts[1].contains("`old` starts no jobs") && findings[1].level == Level::Warning);
+        assert!(texts[1].contains("`old` starts no jobs") && found[1].level == Level::Warning);
         assert_eq!(texts[2], "4 nodes, 3 up");
         assert!(texts[3].starts_with("none is kept"), "{texts:?}");
     }
@@ -158,15 +155,13 @@ mod tests {
             .iter_mut()
             .for_each(|queue| (queue.is_default, queue.is_up) = (false, true));
         none.nodes[0].up = 0;
-        let findings = of_site(&none);
+        let found = findings(&none);
         assert!(
-            findings[0]
-                .text
-                .ends_with("none is for jobs that name none"),
-            "{findings:?}"
+            found[0].text.ends_with("none is for jobs that name none"),
+            "{found:?}"
         );
         assert_eq!(
-            (findings[1].text.as_str(), findings[1].level),
+            (found[1].text.as_str(), found[1].level),
             ("4 nodes, 0 up", Level::Warning)
         );
         let empty = SiteModel {
@@ -175,7 +170,7 @@ mod tests {
             accounting: None,
             ..model()
         };
-        let findings = of_site(&empty);
-        assert_eq!((findings.len(), findings[0].level), (1, Level::Warning));
+        let found = findings(&empty);
+        assert_eq!((found.len(), found[0].level), (1, Level::Warning));
     }
 }

@@ -16,8 +16,8 @@ const QSUB: &str = "qsub";
 /// How long a program may take to say its version.
 const PATIENCE: Duration = Duration::from_secs(5);
 
-/// Who takes jobs that do not say, and what there is.
-pub(super) fn look(session: &Session) -> (SchedulerKind, Vec<Finding>) {
+/// The cluster that takes jobs that do not say, and what there is; `None`: this machine takes them.
+pub(super) fn taker_and_findings(session: &Session) -> (Option<SchedulerKind>, Vec<Finding>) {
     let sbatch = session.slurm.sbatch();
     let asked = Some(session.settings.scheduler()).filter(|kind| *kind != SchedulerKind::Auto);
     let here = schedulers::look(session, asked).found;
@@ -41,15 +41,14 @@ pub(super) fn look(session: &Session) -> (SchedulerKind, Vec<Finding>) {
         ));
     }
     findings.extend(sbatch.as_deref().map(|sbatch| slurm(sbatch, kind)));
-    findings.extend(others.iter().chain(&pbs).map(|qsub| of_qsub(qsub, kind)));
-    (
-        if is_missing {
-            SchedulerKind::Local
-        } else {
-            kind
-        },
-        findings,
-    )
+    findings.extend(
+        others
+            .iter()
+            .chain(&pbs)
+            .map(|qsub| qsub_finding(qsub, kind)),
+    );
+    let cluster = Some(kind).filter(|kind| !kind.is_local() && !is_missing);
+    (cluster, findings)
 }
 
 fn missing(kind: SchedulerKind) -> Finding {
@@ -88,7 +87,7 @@ fn slurm(sbatch: &Path, taker: SchedulerKind) -> Finding {
     }
 }
 
-fn of_qsub(qsub: &Qsub, taker: SchedulerKind) -> Finding {
+fn qsub_finding(qsub: &Qsub, taker: SchedulerKind) -> Finding {
     let text = format!("{}, {}", qsub.dialect, qsub.path.display());
     match &qsub.dialect {
         dialect if dialect.kind() == Some(taker) => Finding::ok(CHECK, text),
@@ -114,7 +113,7 @@ mod tests {
     #[test]
     fn a_qsub_is_told_with_what_it_is() {
         let of = |dialect: Dialect, taker| {
-            of_qsub(
+            qsub_finding(
                 &Qsub {
                     path: "/usr/bin/qsub".into(),
                     dialect,

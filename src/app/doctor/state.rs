@@ -21,7 +21,7 @@ const SPACE_WANTED: u64 = 1 << 30;
 /// With less free, a problem: not even the records of one run may fit.
 const SPACE_NEEDED: u64 = 16 << 20;
 
-pub(super) fn look(session: &Session) -> Vec<Finding> {
+pub(super) fn findings(session: &Session) -> Vec<Finding> {
     let path = session.settings.state_dir();
     let state = match session.existing_state() {
         Ok(state) => state,
@@ -43,14 +43,14 @@ fn not_made(path: &Path) -> Vec<Finding> {
     };
     if access(above, AccessFlags::W_OK | AccessFlags::X_OK).is_err() {
         let text = format!(
-            "`{}` is not there, and `{}` cannot be written",
+            "`{}` does not exist, and `{}` cannot be written",
             path.display(),
             above.display()
         );
         return vec![Finding::problem(STATE, text, ELSEWHERE)];
     }
     let text = format!(
-        "`{}` is not there yet; the first `dlrun submit` makes it",
+        "`{}` does not exist yet; the first `dlrun submit` creates it",
         path.display()
     );
     vec![Finding::ok(STATE, text), space(above)]
@@ -106,10 +106,10 @@ fn space(path: &Path) -> Finding {
         .saturating_mul(about.fragment_size());
     // File systems that make files' places as they go have none of their own.
     let has_places = about.files() == 0 || about.files_available() > 0;
-    of_space(free, has_places)
+    space_finding(free, has_places)
 }
 
-fn of_space(free: u64, has_places: bool) -> Finding {
+fn space_finding(free: u64, has_places: bool) -> Finding {
     const ADVICE: &str =
         "remove old runs or environments, or name another place with the setting `state_dir`";
     let text = format!("{} free", Bytes(free));
@@ -155,7 +155,7 @@ mod tests {
             (2 << 30, false, Level::Problem),
         ] {
             assert_eq!(
-                of_space(free, has_places).level,
+                space_finding(free, has_places).level,
                 level,
                 "{free} {has_places}"
             );

@@ -1,48 +1,24 @@
 //! Images that are run to see what they are: `dlrun image check` and `add`.
 
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::time::Duration;
 
 use crate::app::error::{Error, Kind, failure};
 use crate::app::interrupt::Interrupt;
 use crate::app::progress::Display;
 use crate::app::session::Session;
-use crate::config::Owner;
 use crate::foundation::clock::now_ms;
-use crate::image::catalogue::{Check, FileState, Place, write_check};
-use crate::image::catalogue::{file_state, keep_description};
-use crate::image::check::{self, Call, Claims, Findings};
+use crate::image::catalogue::{Accelerator, Check, Entry, FileState, Place, file_state};
+use crate::image::check::{self, Findings};
 use crate::image::flags::NodeFacts;
-use crate::image::runtime::digest;
-use crate::image::runtime::{ContainerError, inspect, node_facts};
+use crate::image::runtime::{ContainerError, digest, inspect, labels, node_facts};
+use crate::job::Provenance;
 
 /// Where images are tried: this machine with its runtime.
 pub(crate) struct Bench {
     node: NodeFacts,
     host: String,
     interrupt: Interrupt,
-}
-
-/// What is to be tried.
-pub(crate) struct Subject<'a> {
-    /// Its name in the catalogue, or what else it is called.
-    pub(crate) name: &'a str,
-    pub(crate) place: &'a Place,
-    pub(crate) claims: &'a Claims,
-    /// `sha256:..` as it is said to be.
-    pub(crate) digest: Option<&'a str>,
-    /// The file is read whole for its digest.
-    pub(crate) reads_digest: bool,
-    pub(crate) needs_fakeroot: bool,
-    pub(crate) patience: Duration,
-}
-
-/// What came of it.
-#[derive(Debug)]
-pub(crate) struct Tried {
-    /// For the catalogue.
-    pub(crate) check: Check,
-    pub(crate) findings: Findings,
 }
 
 impl Bench {
@@ -56,82 +32,110 @@ impl Bench {
         })
     }
 
-    /// The runtime's command.
-    pub(crate) fn runtime(&self) -> &Path {
-        Path::new(&self.node.command)
+    /// Fills in what labels of the image say; an image without labels, or whose labels cannot be read, says nothing.
+    pub(crate) fn read_labels(&self, entry: &mut Entry) {
+        let Place::Path(path) = &entry.place else {
+            return;
+        };
+        let labels = match labels(Path::new(&self.node.command), path) {
+            Ok(labels) => labels,
+            Err(error) => return tracing::warn!(%error, "the labels cannot be read"),
+        };
+        let label = |name: &str| {
+            let value = labels.get(&format!("dlrun.{name}"))?.trim();
+            let is_text = !value.is_empty() && !value.chars().any(char::is_control);
+            is_text.then(|| value.to_owned())
+        };
+        for (text, name) in [
+            (&mut entry.framework, "framework"),
+            (&mut entry.version, "version"),
+        ] {
+            if text.is_empty() {
+                text.extend(label(name).map(|text| text.to_lowercase()));
+            }
+        }
+        for (text, name) in [
+            (&mut entry.cuda, "cuda"),
+            (&mut entry.microarch, "microarch"),
+            (&mut entry.recipe, "recipe"),
+        ] {
+            *text = text.take().or_else(|| label(name));
+        }
+        if entry.accelerator == Accelerator::None {
+            let word = label("accelerator").and_then(|word| Accelerator::from_word(&word));
+            entry.accelerator = word.unwrap_or_default();
+        }
+        let provenance = || Provenance::from_word(&label("provenance")?);
+        entry.provenance = entry.provenance.or_else(provenance);
+        if entry.packages.is_empty() {
+            let packages = label("packages").unwrap_or_default();
+            entry.packages = packages.split_whitespace().map(str::to_owned).collect();
+        }
+        if entry.compilers.is_empty() {
+            let compiler = label("compiler").filter(|compiler| compiler != "none");
+            entry.compilers.extend(compiler);
+        }
     }
 
-    /// Runs the image, and computes its digest where that is wanted.
-    pub(crate) fn run(&self, subject: &Subject<'_>, display: &mut Display) -> Result<Tried, Error> {
-        let (source, file) = match subject.place {
-            Place::Path(path) => (path.to_string_lossy().into_owned(), file_state(path)),
-            Place::Uri(uri) => (uri.clone(), FileState::NotLooked),
-        };
-        let (size_bytes, modified_ms) = match file {
-            FileState::Missing(why) => return Err(Error::new(Kind::Missing, why)),
-            FileState::NotLooked => (None, None),
-            FileState::There {
-                size_bytes,
-                modified_ms,
-            } => (size_bytes, Some(modified_ms)),
-        };
-        let is_sandbox = modified_ms.is_some() && size_bytes.is_none();
-        let digest = match subject.place {
-            Place::Path(path) if subject.reads_digest && !is_sandbox => {
-                Some(digest_of(subject.name, path, display)?)
+    /// Runs the image that `entry` describes as far as that is known; the digest of its file is computed where `reads_digest`.
+    pub(crate) fn run(
+        &self,
+        entry: &Entry,
+        reads_digest: bool,
+        patience: Duration,
+        display: &mut Display,
+    ) -> Result<Findings, Error> {
+        let (mut size_bytes, mut modified_ms) = (None, None);
+        let (mut digest, mut fault) = (None, None);
+        if let Place::Path(path) = &entry.place {
+            match file_state(path) {
+                FileState::There {
+                    size_bytes: size,
+                    modified_ms: modified,
+                } => (size_bytes, modified_ms) = (size, Some(modified)),
+                FileState::Missing(why) => return Err(Error::new(Kind::Missing, why)),
+                FileState::NotLooked => {}
             }
-            _ => None,
-        };
-        let call = Call {
-            source: &source,
-            is_sandbox,
-            needs_fakeroot: subject.needs_fakeroot,
-            claims: subject.claims,
-            patience: subject.patience,
-        };
-        let fault = match subject.place {
-            Place::Path(path) => file_fault(path, subject.claims)?,
-            Place::Uri(_) => None,
-        };
-        display.now(&format!("{}: running it", subject.name), false);
+            if reads_digest && size_bytes.is_some() {
+                digest = Some(digest_of(&entry.name, path, display)?);
+            }
+            fault = file_fault(path, &entry.arch)?;
+        }
+        let is_sandbox = modified_ms.is_some() && size_bytes.is_none();
+        display.now(&format!("{}: running it", entry.name), false);
         let mut was_interrupted = false;
-        let findings = match fault {
-            Some(fault) => Ok(Findings {
-                problems: vec![fault],
-                ..Findings::default()
-            }),
-            None => check::check(&call, &self.node, || {
-                was_interrupted |= self.interrupt.came();
-                !was_interrupted
-            }),
+        let goes_on = || {
+            was_interrupted |= self.interrupt.came();
+            !was_interrupted
+        };
+        let findings = match &fault {
+            Some(_) => Ok(Findings::default()),
+            None => check::check(entry, is_sandbox, patience, &self.node, goes_on),
         };
         if was_interrupted {
             return Err(interrupted());
         }
         let mut findings = findings?;
-        if let (Some(found), Some(claimed)) = (&digest, subject.digest)
+        if let (Some(found), Some(claimed)) = (&digest, &entry.digest)
             && found != claimed
         {
-            findings.problems.insert(
-                0,
-                format!("its digest is said to be {claimed}, and is {found}"),
-            );
+            findings.problem(format!(
+                "its digest is said to be {claimed}, and is {found}"
+            ));
+            findings.check.problems.rotate_right(1);
         }
-        let check = Check {
-            image: subject.name.to_owned(),
+        findings.check.problems.extend(fault);
+        findings.check = Check {
+            image: entry.name.clone(),
             at_ms: now_ms(),
             host: self.host.clone(),
             runtime: self.runtime_text(),
             size_bytes,
             modified_ms,
             digest,
-            problems: findings.problems.clone(),
-            versions: findings.versions.clone(),
-            compilers: findings.compilers.clone(),
-            gpus: findings.gpus,
-            mpi_abi: findings.mpi_abi.clone(),
+            ..findings.check
         };
-        Ok(Tried { check, findings })
+        Ok(findings)
     }
 
     fn runtime_text(&self) -> String {
@@ -155,14 +159,15 @@ pub(crate) fn digest_of(name: &str, path: &Path, display: &mut Display) -> Resul
 }
 
 /// What is wrong with a file before it is run. An image for other machines is no fault, but cannot be tried here.
-fn file_fault(path: &Path, claims: &Claims) -> Result<Option<String>, Error> {
+fn file_fault(path: &Path, claimed: &str) -> Result<Option<String>, Error> {
     let file = match inspect(path) {
         Err(ContainerError::NotAnImage(_, why)) => {
             return Ok(Some(format!("it is no image: {why}")));
         }
         other => other?,
     };
-    if let (Some(claimed), Some(found)) = (&claims.arch, &file.arch)
+    if let Some(found) = &file.arch
+        && !claimed.is_empty()
         && claimed != found
     {
         return Ok(Some(format!(
@@ -172,41 +177,6 @@ fn file_fault(path: &Path, claims: &Claims) -> Result<Option<String>, Error> {
     match file.arch_fault() {
         Some(why) => Err(ContainerError::NotTried(path.display().to_string(), why).into()),
         None => Ok(None),
-    }
-}
-
-/// Puts a description into the catalogue of its owner.
-pub(crate) fn keep(owner: Owner, file_name: &str, text: &str) -> Result<PathBuf, Error> {
-    let dir = shelf_dir(owner)?;
-    keep_description(&dir, file_name, text, owner == Owner::Site).map_err(|error| {
-        // Its hints are about images; this is about the few lines that describe one.
-        let error = Error::from(error).unhinted();
-        match owner {
-            Owner::Site => {
-                error.hinted("the site's catalogue is root's; without `--site` it goes into yours")
-            }
-            Owner::User => error,
-        }
-    })
-}
-
-/// Puts a check into the catalogue, in the place of a former one.
-pub(crate) fn keep_check(owner: Owner, check: &Check) -> Result<PathBuf, Error> {
-    keep(
-        owner,
-        &format!("{}.check.toml", check.image),
-        &write_check(check),
-    )
-}
-
-/// Where the owner's descriptions lie.
-pub(crate) fn shelf_dir(owner: Owner) -> Result<PathBuf, Error> {
-    let dirs = Session::catalogue_dirs();
-    match owner {
-        Owner::Site => Ok(dirs.site),
-        Owner::User => dirs.user.ok_or_else(|| {
-            failure!(Config, "there is no place for your descriptions of images").hinted("set HOME")
-        }),
     }
 }
 

@@ -8,8 +8,8 @@ use crate::app::session::Session;
 use crate::config::Settings;
 use crate::foundation::diagnostic::{Problem, chain};
 use crate::image::build::{is_vouched_for, pulled_path};
-use crate::image::catalogue::look;
-use crate::image::catalogue::{Catalogue, Entry, FileState, Place, fetched};
+use crate::image::catalogue::look_at_files;
+use crate::image::catalogue::{Catalogue, FileState, Place, fetched};
 use crate::image::runtime::{HostView, inspect, runs_on, this_machine};
 use crate::job::{Image, JobSpec};
 use crate::plan::{ImageFacts, Plan};
@@ -65,37 +65,25 @@ pub(crate) fn facts(
     let Some(framework) = &spec.framework.name else {
         return Ok(ImageFacts::default());
     };
-    let Catalogue {
-        mut entries,
-        mut overridden,
-        ..
-    } = session.catalogue()?;
+    let Catalogue { mut entries, .. } = session.catalogue()?;
     let frameworks: BTreeSet<String> = entries
         .iter()
         .map(|entry| entry.framework.clone())
         .collect();
-    let is_wanted = |entry: &Entry| entry.framework == *framework;
-    entries.retain(is_wanted);
-    overridden.retain(is_wanted);
+    entries.retain(|entry| entry.framework == *framework);
     if looks {
-        look(&mut entries);
+        look_at_files(&mut entries);
     }
-    let around = HostView {
-        root: Path::new("/"),
-        variable: &|name| std::env::var_os(name),
-        shared_tmp: None,
-    };
     let uris = entries.iter().filter_map(|entry| match &entry.place {
         Place::Uri(uri) => Some(&uri[..]),
         Place::Path(_) => None,
     });
     let pulled = pulled(&session.settings, uris);
-    let here = this_machine(&around);
+    let here = this_machine(&HostView::of_this_machine());
     let frameworks = frameworks.into_iter().collect();
     Ok(ImageFacts {
         entries,
         frameworks,
-        overridden,
         pulled,
         here,
         ..ImageFacts::default()
@@ -155,7 +143,7 @@ pub(crate) fn missing_sources(image: &Image, job_dir: &Path, settings: &Settings
         if may_be_elsewhere || !source.metadata().as_ref().is_err_and(is_missing) {
             continue;
         }
-        let message = format!("`image.bind`: {} is not there", source.display());
+        let message = format!("`image.bind`: {} does not exist", source.display());
         let hint = "if it exists on the compute nodes only, submit with `--no-check`";
         problems.push(Problem::at(bind.span.clone(), message).hinted(hint));
     }

@@ -4,27 +4,27 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
-use serde_json::{Value, json};
+use serde::Serialize;
 
-use super::check::{Bench, Subject, digest_of, keep, keep_check, shelf_dir};
+use super::check::{Bench, digest_of};
+use super::shelves::{keep, keep_check, shelf_for};
 use crate::app::error::{Error, Kind, failure};
 use crate::app::interrupt::Interrupt;
 use crate::app::progress::Display;
 use crate::app::session::Session;
 use crate::config::{Origin, Owner};
-use crate::foundation::diagnostic::printable;
 use crate::foundation::lock::Patience;
 use crate::foundation::units::{Bytes, display_seconds};
-use crate::image::build::{Begun, Build, MakeError, Making, PullSource, Workplace};
+use crate::image::Progress;
+use crate::image::build::{Build, MakeError, Making, Workplace};
 use crate::image::catalogue::keep_description;
 use crate::image::catalogue::{Check, Entry, Place, write_entry};
-use crate::image::check::Claims;
 use crate::image::flags::NodeFacts;
 use crate::image::flags::fakeroot::{Purpose, outcome};
 use crate::image::{build, runtime};
 
-/// A definition file of a user's own is not longer, in bytes.
-pub(crate) const MAX_DEFINITION_BYTES: u64 = 1 << 20;
+/// What an image was made from is not longer, in bytes.
+const MAX_DEFINITION_BYTES: u64 = 1 << 20;
 
 /// How long an image may take to be run once.
 const CHECK_PATIENCE: Duration = Duration::from_secs(600);
@@ -36,15 +36,13 @@ pub(crate) enum Origins {
     Definition {
         /// Its text.
         text: String,
-        /// Where relative paths in it start; `None`: it has none.
-        dir: Option<PathBuf>,
         /// About so many bytes are needed for unpacking.
         room: u64,
     },
     /// A URI.
     Pull {
         /// What is fetched.
-        source: PullSource,
+        uri: String,
         /// What the file must hash to, `sha256:..`.
         digest: Option<String>,
     },
@@ -74,11 +72,22 @@ pub(crate) struct Made {
     pub(crate) size: Option<Bytes>,
 }
 
-impl Order {
-    /// With what the user says of an image that is there.
-    pub(crate) fn forced(self, force: bool) -> Self {
-        Self { force, ..self }
-    }
+/// An image that is there, for programs.
+#[derive(Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+pub(crate) struct MadeAnswer<'a> {
+    name: &'a str,
+    image: String,
+    framework: &'a str,
+    version: &'a str,
+    digest: Option<&'a str>,
+    check: Option<&'a Check>,
+    recipe: Option<&'a str>,
+    size_bytes: Option<u64>,
+    seconds: Option<f64>,
+    made_now: bool,
+    described_in: &'a Path,
+    log: &'a Path,
 }
 
 impl Made {
@@ -103,24 +112,25 @@ impl Made {
             "no plan takes it; its log is {}",
             self.log.display()
         ))
-        .hinted("`--force` makes it anew; `dlrun image check` looks again"))
+        .hinted("`--force` builds it again; `dlrun image check` checks it again"))
     }
 
-    pub(crate) fn to_json(&self) -> Value {
-        json!({
-            "name": self.entry.name,
-            "image": self.entry.place.to_string(),
-            "framework": self.entry.framework,
-            "version": self.entry.version,
-            "digest": self.entry.digest,
-            "check": self.entry.check,
-            "recipe": self.entry.recipe,
-            "size_bytes": self.size.map(|size| size.0),
-            "seconds": self.is_new.then_some(self.seconds),
-            "made_now": self.is_new,
-            "described_in": self.shelf,
-            "log": self.log,
-        })
+    pub(crate) fn answer(&self) -> MadeAnswer<'_> {
+        let entry = &self.entry;
+        MadeAnswer {
+            name: &entry.name,
+            image: entry.place.to_string(),
+            framework: &entry.framework,
+            version: &entry.version,
+            digest: entry.digest.as_deref(),
+            check: entry.check.as_ref(),
+            recipe: entry.recipe.as_deref(),
+            size_bytes: self.size.map(|size| size.0),
+            seconds: self.is_new.then_some(self.seconds),
+            made_now: self.is_new,
+            described_in: &self.shelf,
+            log: &self.log,
+        }
     }
 
     pub(crate) fn to_text(&self, verb: &str) -> String {
@@ -184,31 +194,20 @@ impl Session {
     }
 }
 
-/// The image, where it is there and described already. Where it is not as it should be, or another is in its place, that is
-/// the error, before anybody waits for it.
-pub(crate) fn standing(session: &Session, order: &Order) -> Result<Option<Made>, Error> {
-    let shelf = shelf_of(session, &order.entry)?;
-    let image = file_of(&order.entry)?;
-    if order.force || !image.exists() {
-        return Ok(None);
-    }
-    if !is_made_from(&image, &order.origins) {
-        return Err(from_something_else(&image));
-    }
-    shelf
-        .exists()
-        .then(|| found(session, order, shelf))
-        .transpose()
-}
-
 /// Makes the image, unless it is there.
 pub(crate) fn make(session: &Session, order: &Order) -> Result<Made, Error> {
-    if let Some(made) = standing(session, order)? {
-        return Ok(made);
-    }
-    let shelf = shelf_of(session, &order.entry)?;
+    let shelf = shelf_for(
+        &session.catalogue()?,
+        &order.entry.name,
+        order.entry.owner,
+        true,
+    )?;
     let image = file_of(&order.entry)?;
     let is_same = is_made_from(&image, &order.origins);
+    // An image that is not as it should be, or another in its place, is the error before anybody waits for it.
+    if !order.force && image.exists() && (!is_same || shelf.exists()) {
+        return found(session, order, shelf);
+    }
     let node = runtime::node_facts(session.settings.container_runtime(), false)?;
     let options = options(session, order, &node)?;
     let mut display = Display::timed(session.output);
@@ -220,9 +219,8 @@ pub(crate) fn make(session: &Session, order: &Order) -> Result<Made, Error> {
     let begun = build::begin(&place, Patience::USUAL, &mut |news| {
         display.image(&order.entry.name, &news);
     })?;
-    let mut making = match begun {
-        Begun::Ours(making) => making,
-        Begun::Made => return found(session, order, shelf),
+    let Some(mut making) = begun else {
+        return found(session, order, shelf);
     };
     let interrupt = Interrupt::take_all();
     let start = Instant::now();
@@ -288,25 +286,24 @@ impl Work<'_> {
         let product = self.node.runtime.map(|runtime| runtime.product);
         let stop = || self.interrupt.is_here();
         let display = &mut *self.display;
-        let mut progress = |news: build::Progress<'_>| display.image(&name, &news);
+        let mut progress = |news: Progress<'_>| display.image(&name, &news);
         match &self.order.origins {
-            Origins::Definition { text, dir, room } => {
+            Origins::Definition { text, room } => {
                 making.require_room(*room)?;
                 let build = Build {
                     name: &name,
                     definition: text,
-                    dir: dir.as_deref(),
                     runtime: &self.node.command,
                     product,
                     options,
                 };
                 build::build(making, &build, &stop, &mut progress)?;
             }
-            Origins::Pull { source, .. } => {
+            Origins::Pull { uri, .. } => {
                 making.require_room(0)?;
                 build::pull(
                     making,
-                    source,
+                    uri,
                     &self.node.command,
                     product,
                     &stop,
@@ -319,21 +316,28 @@ impl Work<'_> {
 
     /// What the file is, as the catalogue shall say it: it is read, run once, and compared with what it shall be.
     fn describe(&mut self, file: &Path) -> Result<(Entry, Option<Check>), Error> {
-        runtime::inspect(file)?;
-        let mut entry = self.order.entry.clone();
-        let bench = Bench::open(self.session)?;
-        let (place, claims) = (Place::Path(file.to_owned()), Claims::from(&entry));
-        let subject = Subject {
-            name: &entry.name,
-            place: &place,
-            claims: &claims,
+        let about = runtime::inspect(file)?;
+        let mut entry = Entry {
+            place: Place::Path(file.to_owned()),
             digest: None,
-            reads_digest: true,
-            needs_fakeroot: entry.needs_fakeroot,
-            patience: CHECK_PATIENCE,
+            ..self.order.entry.clone()
         };
-        let (digest, check) = match bench.run(&subject, self.display) {
-            Ok(tried) => (tried.check.digest.clone(), Some(tried.check)),
+        if entry.arch.is_empty() {
+            entry.arch = about.arch.unwrap_or_else(|| runtime::arch().to_owned());
+        }
+        let bench = Bench::open(self.session)?;
+        let is_pull = matches!(self.order.origins, Origins::Pull { .. });
+        if is_pull {
+            bench.read_labels(&mut entry);
+        }
+        let check = match bench.run(&entry, true, CHECK_PATIENCE, self.display) {
+            Ok(found) => {
+                if is_pull {
+                    found.complete(&mut entry);
+                }
+                entry.digest.clone_from(&found.check.digest);
+                Some(found.check)
+            }
             Err(error) if error.kind == Kind::Unreachable => {
                 let hint = "`dlrun image check` tries it where it runs";
                 let why = format!(
@@ -342,17 +346,19 @@ impl Work<'_> {
                     error.message()
                 );
                 self.session.warning(&why);
-                (Some(digest_of(&entry.name, file, self.display)?), None)
+                entry.digest = Some(digest_of(&entry.name, file, self.display)?);
+                None
             }
             Err(error) => return Err(error),
         };
+        check_named(&entry)?;
         if let (
             Origins::Pull {
                 digest: Some(wanted),
                 ..
             },
             Some(digest),
-        ) = (&self.order.origins, &digest)
+        ) = (&self.order.origins, &entry.digest)
             && wanted != digest
         {
             return Err(
@@ -363,12 +369,12 @@ impl Work<'_> {
         if self.interrupt.is_here() {
             return Err(MakeError::Interrupted(format!("the making of {}", entry.name)).into());
         }
-        entry.digest = digest;
+        entry.place = self.order.entry.place.clone();
         entry.built_by = std::env::var("DLRUN_RUN_ID").ok();
         let python = check
             .as_ref()
             .and_then(|check| check.versions.get("python"));
-        entry.python = entry.python.or_else(|| python.cloned());
+        entry.python = entry.python.or(python.cloned());
         Ok((entry, check))
     }
 }
@@ -393,29 +399,15 @@ fn found(session: &Session, order: &Order, shelf: PathBuf) -> Result<Made, Error
     .if_right()
 }
 
-/// The file that will describe the image. That another file describes one of that name is reported before hours go into it.
-fn shelf_of(session: &Session, entry: &Entry) -> Result<PathBuf, Error> {
-    let shelf = shelf_dir(entry.owner)?.join(format!("{}.toml", entry.name));
-    let catalogue = session.catalogue()?;
-    let others = catalogue.entries.iter().chain(&catalogue.overridden);
-    let same = others.filter(|known| known.name == entry.name && known.owner == entry.owner);
-    for known in same {
-        if !matches!(&known.origin, Origin::File { path, .. } if *path == shelf) {
-            return Err(failure!(
-                CannotWrite,
-                "there is an image {} already, described in {}",
-                entry.name,
-                known.origin
-            )
-            .hinted("`--name` gives this one another name"));
-        }
+/// Says whether it is known which framework an image has.
+pub(crate) fn check_named(entry: &Entry) -> Result<(), Error> {
+    match entry.framework.is_empty() || entry.version.is_empty() {
+        true => Err(
+            failure!(Usage, "{} does not say which framework it has", entry.place)
+                .hinted("say it with `--framework` and `--version`"),
+        ),
+        false => Ok(()),
     }
-    Ok(shelf)
-}
-
-/// The log of its making.
-pub(crate) fn log_of(order: &Order) -> Result<PathBuf, Error> {
-    Ok(build::log_of(&file_of(&order.entry)?))
 }
 
 fn from_something_else(image: &Path) -> Error {
@@ -437,11 +429,10 @@ pub(crate) fn file_of(entry: &Entry) -> Result<PathBuf, Error> {
 
 /// The runtime's options for a build, with what they mean; nothing for a pull.
 fn options(session: &Session, order: &Order, node: &NodeFacts) -> Result<Vec<String>, Error> {
-    let Origins::Definition { text, .. } = &order.origins else {
+    if matches!(order.origins, Origins::Pull { .. }) {
         return Ok(Vec::new());
-    };
-    let base_is_sandbox = base_of(text).is_some_and(|base| Path::new(base).is_dir());
-    match outcome(node, Purpose::Build, base_is_sandbox) {
+    }
+    match outcome(node, Purpose::Build) {
         Ok(means) => {
             let name = &order.entry.name;
             let flags: Vec<String> = means
@@ -467,17 +458,8 @@ fn options(session: &Session, order: &Order, node: &NodeFacts) -> Result<Vec<Str
             unusable.why
         )
         .hinted(unusable.remedy)
-        .hinted("`--submit` builds on a node, where it may work")),
+        .hinted("a job whose command is `dlrun image build` builds on a node, where it may work")),
     }
-}
-
-/// What the definition's `From:` says.
-fn base_of(definition: &str) -> Option<&str> {
-    let value = |line: &'static str| move |text: &&str| text.len() > line.len();
-    definition.lines().filter(value("From:")).find_map(|line| {
-        let (key, base) = line.split_once(':')?;
-        key.trim().eq_ignore_ascii_case("from").then(|| base.trim())
-    })
 }
 
 /// Endings of the files beside an image that hold what it was made from: a definition, or a URI.
@@ -488,32 +470,26 @@ pub(crate) fn origins_of(image: &Path) -> [PathBuf; 2] {
     ENDINGS.map(|ending| image.with_extension(ending))
 }
 
-/// Where what an image was made from is kept.
-fn origin_of(image: &Path, origins: &Origins) -> PathBuf {
-    let [definition, uri] = ENDINGS;
-    image.with_extension(match origins {
-        Origins::Definition { .. } => definition,
-        Origins::Pull { .. } => uri,
-    })
-}
-
-fn text_of(origins: &Origins) -> String {
-    match origins {
-        Origins::Definition { text, .. } => text.clone(),
-        Origins::Pull { source, .. } => format!("{}\n", source.uri()),
+impl Origins {
+    /// How the file beside an image ends that says what it was made from, and its text.
+    fn record(&self) -> (&'static str, String) {
+        let [definition, uri] = ENDINGS;
+        match self {
+            Self::Definition { text, .. } => (definition, text.clone()),
+            Self::Pull { uri: source, .. } => (uri, format!("{source}\n")),
+        }
     }
 }
 
 /// Says whether an image is there that was made from just this.
 fn is_made_from(image: &Path, origins: &Origins) -> bool {
-    let read = |path: &Path| {
-        let is_small = fs::symlink_metadata(path)
-            .is_ok_and(|found| found.is_file() && found.len() <= MAX_DEFINITION_BYTES);
-        is_small.then(|| fs::read_to_string(path).ok()).flatten()
-    };
+    let (ending, text) = origins.record();
+    let path = image.with_extension(ending);
+    let is_small = fs::symlink_metadata(&path)
+        .is_ok_and(|found| found.is_file() && found.len() <= MAX_DEFINITION_BYTES);
     // In a directory that all may write to anybody can put both there.
     let is_trusted = image.exists() && build::is_vouched_for(image);
-    is_trusted && read(&origin_of(image, origins)).is_some_and(|text| text == text_of(origins))
+    is_trusted && is_small && fs::read_to_string(&path).is_ok_and(|known| known == text)
 }
 
 /// Taken away before another image takes the place: killed between the two, it must not be taken for one that was made from
@@ -530,14 +506,11 @@ fn forget_origins(image: &Path) -> Result<(), Error> {
 
 /// Written after the image: while it is another's, the image is not taken for one that was made from it.
 fn keep_origins(image: &Path, origins: &Origins) -> Result<(), Error> {
-    let path = origin_of(image, origins);
-    let name = path
-        .file_name()
-        .unwrap_or_default()
-        .to_string_lossy()
-        .into_owned();
+    let (ending, text) = origins.record();
+    let path = image.with_extension(ending);
     let dir = path.parent().unwrap_or(Path::new("/"));
-    keep_description(dir, &name, &text_of(origins), false)?;
+    let name = path.file_name().unwrap_or_default().to_string_lossy();
+    keep_description(dir, &name, &text, false)?;
     Ok(())
 }
 
@@ -546,33 +519,6 @@ fn size_of(image: &Path) -> Option<Bytes> {
         .ok()
         .filter(fs::Metadata::is_file)
         .map(|found| Bytes(found.len()))
-}
-
-impl Display {
-    /// Progress of an image.
-    pub(crate) fn image(&mut self, name: &str, progress: &build::Progress<'_>) {
-        match progress {
-            build::Progress::Waiting(Some(owner)) => {
-                let text = format!(
-                    "{name}: another dlrun makes it (pid {} on {})",
-                    owner.pid, owner.host
-                );
-                self.now(&text, true);
-            }
-            build::Progress::Waiting(None) => {
-                self.now(&format!("{name}: another dlrun makes it"), true)
-            }
-            build::Progress::Phase(phase) => {
-                let passed = self.passed();
-                self.phase = Some(phase);
-                self.now(&format!("{name}: {phase}{passed}"), true);
-            }
-            build::Progress::Line(line) => {
-                let phase = self.phase.unwrap_or("starting");
-                self.now(&format!("{name}: {phase} | {}", printable(line)), false);
-            }
-        }
-    }
 }
 
 #[cfg(test)]
@@ -586,14 +532,12 @@ mod tests {
         fs::write(&image, "an image").expect("ours");
         let of = |text: &str| Origins::Definition {
             text: text.to_owned(),
-            dir: None,
             room: 0,
         };
-        let source = PullSource::parse("docker://x:1", dir.path()).expect("a source");
         for origins in [
             of("Bootstrap: scratch"),
             Origins::Pull {
-                source,
+                uri: "docker://x:1".to_owned(),
                 digest: None,
             },
         ] {

@@ -1,16 +1,15 @@
 //! The recipes of images, and what they are asked to build.
 
-use super::check::shelf_dir;
 use super::making::{Order, Origins};
+use super::shelves::shelf_dir;
 use crate::app::error::{Error, Kind, failure};
 use crate::app::session::Session;
 use crate::config::Owner;
 use crate::foundation::diagnostic::Problem;
 use crate::image::catalogue::{Accelerator, Entry, Place, name_problem};
 use crate::image::choice::{Device, Processor, Wanted, cuda_for};
-use crate::image::recipe::{Definition, RecipeError, Site, Target, definition, recipes_in};
-use crate::plan::{NoImage, Plan};
-use crate::scheduler::adapter_for;
+use crate::image::recipe::{Definition, Site, Target, definition, recipes_in};
+use crate::plan::NoImage;
 
 impl Session {
     /// What the site and the user say of builds.
@@ -24,21 +23,8 @@ impl Session {
             .into_iter()
             .filter_map(beside)
             .collect();
-        let recipes = recipes_in(&dirs).map_err(|error| match error {
-            RecipeError::Wrong(path, text, problems) => {
-                Error::in_file(Kind::Config, &path.to_string_lossy(), &text, problems)
-            }
-            error => Error::new(Kind::Config, error),
-        })?;
+        let recipes = recipes_in(&dirs).map_err(|why| Error::new(Kind::Config, why))?;
         Ok(Site::new(&self.settings.tables().recipes, recipes))
-    }
-}
-
-/// This machine's architecture as `uname -m` has it.
-pub(crate) fn arch() -> &'static str {
-    match std::env::consts::ARCH {
-        "powerpc64" if cfg!(target_endian = "little") => "ppc64le",
-        other => other,
     }
 }
 
@@ -46,13 +32,13 @@ pub(crate) fn arch() -> &'static str {
 pub(crate) fn definition_for(target: &Target, site: &Site) -> Result<Definition, Error> {
     let definition =
         definition(target, site).map_err(|problems| no_recipe(&target.framework, &problems))?;
-    let missing = definition.needs.files.iter().find(|file| !file.exists());
+    let missing = definition.files.iter().find(|file| !file.exists());
     match missing {
         Some(file) => {
-            let hint = "`--base` names another base image; the table [recipes.base] says which images there are";
+            let hint = "the table [recipes.base] says which base images there are";
             Err(failure!(
                 Missing,
-                "the recipe {} needs {}, which is not there",
+                "the recipe {} needs {}, which does not exist",
                 definition.recipe,
                 file.display()
             )
@@ -92,12 +78,11 @@ pub(crate) fn order_of_recipe(
         owner,
         ..definition.entry.clone()
     };
-    let room = definition.needs.disk.map_or(0, |bytes| bytes.0);
+    let room = definition.disk.map_or(0, |bytes| bytes.0);
     Ok(Order {
         entry,
         origins: Origins::Definition {
             text: definition.text.clone(),
-            dir: None,
             room,
         },
         force: false,
@@ -115,18 +100,7 @@ pub(crate) fn checked_name(name: &str) -> Result<&str, Error> {
 }
 
 /// What has to be built where no image fits. Nothing is written: a plan shows it too.
-pub(crate) fn order_of_plan(
-    session: &Session,
-    plan: &Plan,
-    none: &NoImage,
-) -> Result<Order, Error> {
-    if let Some(option) = adapter_for(plan.scheduler).own_dependency(plan) {
-        return Err(failure!(
-            JobFile,
-            "the run waits for its image's build, and `{option}` would take the place of that"
-        )
-        .hinted("say it by `resources.depends`: both hold then"));
-    }
+pub(crate) fn order_of_plan(session: &Session, none: &NoImage) -> Result<Order, Error> {
     let definition = definition_for(&wanted_target(&none.wanted), &session.recipes()?)?;
     order_of_recipe(session, &definition, None, Owner::User)
 }
@@ -163,10 +137,10 @@ fn wanted_target(wanted: &Wanted) -> Target {
         Processor::Named(name, _) => Some(name.clone()),
         Processor::Here(_) | Processor::Unknown => None,
     };
-    let arch = wanted
-        .arch
-        .as_ref()
-        .map_or_else(|| arch().to_owned(), |(arch, _)| arch.clone());
+    let arch = wanted.arch.as_ref().map_or_else(
+        || crate::image::runtime::arch().to_owned(),
+        |(arch, _)| arch.clone(),
+    );
     Target {
         version: wanted.version.clone(),
         provenance: wanted.provenance,

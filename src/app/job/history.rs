@@ -9,8 +9,9 @@ use std::path::Path;
 use crate::app::error::{Error, Kind};
 use crate::app::session::Session;
 use crate::app::track::Tracker;
+use crate::image::fingerprint;
 use crate::job::JobSpec;
-use crate::plan::{History, Named, SiteFacts, hex, identity_of, texts_of};
+use crate::plan::{History, Named, SiteFacts, identity_of, texts_of};
 use crate::record::store::Store;
 
 /// Arguments that are looked at, and files whose content is read.
@@ -44,7 +45,7 @@ pub(crate) fn named(spec: &JobSpec, workdir: &Path) -> BTreeMap<String, Named> {
                 } else {
                     None
                 };
-                let digest = content.as_deref().map(hex);
+                let digest = content.as_deref().map(fingerprint);
                 scripts.extend(content);
                 let executable = about.permissions().mode() & 0o111 != 0;
                 Named::File {

@@ -8,6 +8,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use nix::unistd::{AccessFlags, access};
+use serde::Serialize;
 
 use crate::app::error::{Error, Kind};
 use crate::app::images::facts as image_facts;
@@ -24,11 +25,11 @@ use crate::config::{Rule, Settings, Subject};
 use crate::foundation::command::find;
 use crate::foundation::diagnostic::Problem;
 use crate::image::python::{self, EnvFacts};
-use crate::image::runtime::find_runtime;
-use crate::job::{Command, JobSpec, Overrides, OwnPython};
+use crate::image::runtime::{HostView, find_runtime};
+use crate::job::{Command, JobSpec, Overrides, OwnPython, SchedulerKind};
 use crate::learn::model::Hardware;
 use crate::observe::monitor::{cpus_effective, host_facts};
-use crate::plan::{self, ImageFacts, ModelFacts, Plan, PythonFacts, ScriptFacts, SiteFacts};
+use crate::plan::{self, Decision, ImageFacts, ModelFacts, Plan, ScriptFacts, SiteFacts};
 use crate::scheduler::script;
 
 /// More than the kernel reads of a script's first line.
@@ -43,6 +44,15 @@ pub(crate) struct Job {
     pub(crate) site: Option<Known>,
     /// The image that has to be built before it runs.
     pub(crate) to_build: Option<Order>,
+}
+
+/// The site that a job was compared with.
+#[derive(Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+pub(crate) struct SiteAsked<'a> {
+    scheduler: SchedulerKind,
+    version: Option<&'a str>,
+    asked_at_ms: u64,
 }
 
 /// A job file that is to be loaded.
@@ -109,12 +119,7 @@ impl Job {
             let job_dir = file.parent().unwrap_or(Path::new("/"));
             missing.extend(image_facts::missing_sources(&spec.image, job_dir, settings));
             if !missing.is_empty() {
-                let site =
-                    place.further_faults(session, &spec, file, images, against, &mut missing);
-                return Err(with_site(
-                    source.error(Kind::Missing, missing),
-                    site.as_ref(),
-                ));
+                return Err(source.error(Kind::Missing, missing));
             }
         }
         let (python, env_dir) = (settings.python_interpreter(), settings.python_env_dir());
@@ -149,15 +154,13 @@ impl Job {
             return Err(source.error(Kind::JobFile, vec![fault]));
         }
         let mut to_build = None;
-        if let Ok(
-            plan @ Plan {
-                no_image: Some(none),
-                image: None,
-                ..
-            },
-        ) = &tried
+        if let Ok(Plan {
+            no_image: Some(none),
+            image: None,
+            ..
+        }) = &tried
         {
-            let order = recipes::order_of_plan(session, plan, none)?;
+            let order = recipes::order_of_plan(session, none)?;
             facts.images.built = Some((order.entry.name.clone(), making::file_of(&order.entry)?));
             (tried, site) = resolved(session, &spec, facts, against);
             to_build = Some(order);
@@ -198,24 +201,41 @@ fn with_site(error: Error, site: Option<&Known>) -> Error {
 }
 
 impl Job {
+    /// Builds the image of a job that is about to be handed over, where the plan says so and it does not exist.
+    pub(crate) fn build_image(&mut self, session: &Session) -> Result<(), Error> {
+        let Some(order) = self.to_build.take() else {
+            return Ok(());
+        };
+        let made = making::make(session, &order)?;
+        let why = match made.is_new {
+            true => "built before the run was submitted",
+            false => "it existed already",
+        };
+        if let Some(image) = &mut self.plan.image {
+            image.digest.clone_from(&made.entry.digest);
+        }
+        self.plan.decisions.push(Decision {
+            what: "image build".to_owned(),
+            value: made.entry.name,
+            why: why.to_owned(),
+            rejected: Vec::new(),
+        });
+        Ok(())
+    }
+
     /// The batch script, without what is known of it at submission only.
     pub(crate) fn script(&self) -> String {
         script::render(&self.plan)
     }
 
-    /// The largest array index of the site, where that is known.
-    pub(crate) fn max_array_index(&self) -> Option<u32> {
-        self.site.as_ref()?.model.max_array_index
-    }
-
     /// The site that the job was compared with, for programs.
-    pub(crate) fn site_json(&self) -> Option<serde_json::Value> {
+    pub(crate) fn site_asked(&self) -> Option<SiteAsked<'_>> {
         let model = &self.site.as_ref()?.model;
-        Some(serde_json::json!({
-            "scheduler": model.scheduler,
-            "version": model.version,
-            "asked_at_ms": model.asked_at_ms,
-        }))
+        Some(SiteAsked {
+            scheduler: model.scheduler,
+            version: model.version.as_deref(),
+            asked_at_ms: model.asked_at_ms,
+        })
     }
 }
 
@@ -395,7 +415,7 @@ impl Place {
         if let (Some(path), Some(named)) = (&self.image, &spec.image.path)
             && !path.exists()
         {
-            let message = format!("`image.path`: {} is not there", path.display());
+            let message = format!("`image.path`: {} does not exist", path.display());
             problems.push(Problem::at(named.span.clone(), message));
         }
         if let (Some(path), Some(named)) = (&self.env_file, &spec.run.env_file) {
@@ -406,38 +426,14 @@ impl Place {
         problems
     }
 
-    /// What else is wrong with a job of which something is missing, with the site where that is against it. What hangs on
-    /// other jobs or on a Python environment is not known yet.
-    fn further_faults(
-        &self,
-        session: &Session,
-        spec: &JobSpec,
-        file: PathBuf,
-        images: ImageFacts,
-        against: Against,
-        faults: &mut Vec<Problem>,
-    ) -> Option<Known> {
-        if self.requirements.is_some() || !spec.resources.depends.is_empty() {
-            return None;
-        }
-        let facts = SiteFacts {
-            images,
-            ..self.facts(session, spec, file, None).ok()?
-        };
-        let (tried, site) = resolved(session, spec, facts, against);
-        faults.extend(tried.err()?);
-        site
-    }
-
     /// `may_contain`: the command may run in a container, which has its own programs; only what lies in the working
     /// directory is looked for then.
     fn program_problem(&self, spec: &JobSpec, may_contain: bool) -> Option<String> {
         let argv = match &spec.run.command.value {
             Command::Script(_) => {
                 let script = self.script.as_ref()?;
-                let meant = || did_you_mean(source::nearest_file(script, ""));
                 return (!script.is_file())
-                    .then(|| format!("the script {} is not a file{}", script.display(), meant()));
+                    .then(|| format!("the script {} is not a file", script.display()));
             }
             Command::Argv(argv) => argv,
         };
@@ -483,9 +479,8 @@ impl Place {
         let is_file_name =
             interpreter && !argument.starts_with('-') && Path::new(argument).extension().is_some();
         let path = self.workdir.join(argument);
-        let meant = || did_you_mean(source::nearest_file(Path::new(&path), ""));
         (is_file_name && !path.is_file())
-            .then(|| format!("{} is not a file{}", tidy(&path).display(), meant()))
+            .then(|| format!("{} is not a file", tidy(&path).display()))
     }
 
     fn facts(
@@ -499,12 +494,12 @@ impl Place {
             path: path.clone(),
             interpreter: interpreter_of(path),
         });
-        let runtime = || find_runtime(session.settings.container_runtime());
         let wants_mpi = spec
             .run
             .launcher
             .as_ref()
             .is_some_and(|asked| asked.value.starts_ranks());
+        let runtime = session.settings.container_runtime();
         let asked = plan::asked_scheduler(spec, &session.settings).map(|(kind, _)| kind);
         let schedulers = schedulers::look(session, asked);
         Ok(SiteFacts {
@@ -521,20 +516,10 @@ impl Place {
             image: self.image.clone(),
             images: ImageFacts::default(),
             // Looked for where its absence is a reason: `PATH` may be long, and its directories far away.
-            container_runtime: if spec.image.none || python.is_none() {
-                None
-            } else {
-                runtime()
-            },
-            python: python
-                .zip(self.requirements.as_ref())
-                .map(|(env, requirements)| PythonFacts {
-                    dir: env.dir.clone(),
-                    ready: env.ready,
-                    interpreter: env.interpreter.clone(),
-                    version: Some(env.version.clone()).filter(|version| !version.is_empty()),
-                    requirements: requirements.clone(),
-                }),
+            container_runtime: (!spec.image.none && python.is_some())
+                .then(|| find_runtime(&HostView::of_this_machine(), runtime).ok())
+                .flatten(),
+            python: python.cloned(),
             cpus: allowed_cpus(),
             mpirun: wants_mpi.then(|| find("mpirun", &[])).flatten(),
             named: history::named(spec, &self.workdir),
@@ -543,18 +528,6 @@ impl Place {
             dlrun: std::env::current_exe()?,
         })
     }
-}
-
-/// What follows the name of what is missing.
-fn did_you_mean(meant: Option<PathBuf>) -> String {
-    meant
-        .and_then(|meant| {
-            Some(format!(
-                "; did you mean `{}`?",
-                meant.file_name()?.display()
-            ))
-        })
-        .unwrap_or_default()
 }
 
 /// CPUs that this process may use.

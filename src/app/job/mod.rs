@@ -4,7 +4,6 @@ pub(crate) mod commit;
 pub(crate) mod dependencies;
 pub(crate) mod history;
 pub(crate) mod load;
-pub(crate) mod modules;
 pub(crate) mod refusal;
 pub(crate) mod schedulers;
 pub(crate) mod source;

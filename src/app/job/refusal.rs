@@ -13,7 +13,7 @@ pub(crate) fn explained(scheduler: &dyn Scheduler, plan: &Plan, error: Scheduler
     let error = Error::from(error);
     let Some(reason) = reason else { return error };
     let site = scheduler.site().ok();
-    match refusal::hint(plan.scheduler, &reason, &plan.resources, site.as_ref()) {
+    match refusal::hint(&reason, &plan.resources, site.as_ref()) {
         Some(hint) => error.hinted(hint),
         None => error,
     }
@@ -23,7 +23,6 @@ pub(crate) fn explained(scheduler: &dyn Scheduler, plan: &Plan, error: Scheduler
 fn words(error: &SchedulerError) -> Option<String> {
     match error {
         SchedulerError::Refused { source, .. } => Some(chain(source).join("\n")),
-        SchedulerError::Partly { source, .. } => words(source),
         _ => None,
     }
 }

@@ -8,13 +8,11 @@ use std::path::{Path, PathBuf};
 use nix::fcntl::{FcntlArg, OFlag, fcntl};
 
 use crate::app::error::{Error, Kind, failure};
-use crate::foundation::diagnostic::{Problem, nearest};
+use crate::foundation::diagnostic::Problem;
 use crate::job::convert::{Converted, convert, looks_like_json};
 use crate::job::{JobSpec, MAX_JOB_FILE_BYTES, Overrides, is_toml, parse_with};
 use crate::learn::bench::Cell;
 
-/// Of a directory with more files no name is guessed from the rest.
-const MAX_LOOKED_AT: usize = 2000;
 /// Notes beyond these are counted: the plan travels in one environment variable.
 const MAX_NOTES: usize = 40;
 
@@ -30,12 +28,7 @@ pub(crate) struct Source {
 impl Source {
     /// Reads a file, and converts it where it is JSON.
     pub(crate) fn read(file: &Path) -> Result<Self, Error> {
-        let text = read(file).map_err(|error| {
-            match nearest_file(file, ".toml").filter(|_| !file.exists()) {
-                Some(meant) => error.hinted(format!("did you mean `{}`?", meant.display())),
-                None => error,
-            }
-        })?;
+        let text = read(file)?;
         let shown = file.to_string_lossy().into_owned();
         let overrides = Overrides::default();
         let mut source = Self {
@@ -147,7 +140,7 @@ impl Source {
         if warnings.len() > MAX_NOTES {
             let more = warnings.len() - MAX_NOTES;
             warnings.truncate(MAX_NOTES);
-            warnings.push(format!("and {more} more: `dlrun convert` tells them"));
+            warnings.push(format!("and {more} more: `dlrun convert` shows them"));
         }
         warnings
     }
@@ -165,26 +158,6 @@ pub(crate) fn job_file(named: &Path) -> PathBuf {
     } else {
         named.to_owned()
     }
-}
-
-/// The file beside a missing one whose name, which ends in `ending`, is nearest to it.
-pub(crate) fn nearest_file(missing: &Path, ending: &str) -> Option<PathBuf> {
-    let dir = missing
-        .parent()
-        .filter(|dir| !dir.as_os_str().is_empty())
-        .unwrap_or(Path::new("."));
-    let name = missing.file_name()?.to_str()?;
-    let entries = std::fs::read_dir(dir).ok()?.flatten().take(MAX_LOOKED_AT);
-    let names: Vec<String> = entries
-        .filter_map(|entry| entry.file_name().into_string().ok())
-        .collect();
-    let jobs = names
-        .iter()
-        .map(String::as_str)
-        .filter(|name| name.ends_with(ending));
-    let with_suffix = format!("{name}{ending}");
-    let found = nearest(name, jobs.clone()).or_else(|| nearest(&with_suffix, jobs))?;
-    Some(missing.with_file_name(found))
 }
 
 /// What a file is that is no job file, with the next step; `None` where that is not known.

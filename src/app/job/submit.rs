@@ -1,6 +1,5 @@
 //! Hands a job over to its scheduler: environment, run directory, script, index.
 
-use std::collections::BTreeSet;
 use std::fs;
 use std::path::{Path, PathBuf};
 
@@ -20,7 +19,7 @@ use crate::record::rundir::{RunDir, StateDir};
 use crate::record::store::{Store, StoreError};
 use crate::record::{Identity, RunRecord, Status};
 use crate::scheduler::script::{self, quoted};
-use crate::scheduler::{Submission, Submitted, adapter_for};
+use crate::scheduler::{Submission, adapter_for};
 
 /// Hands a job over and takes it into the index.
 pub(crate) fn submit(session: &Session, job: &Job) -> Result<(RunRecord, RunDir), Error> {
@@ -40,7 +39,7 @@ pub(crate) fn submit_as(
     job: &Job,
     run_id: RunId,
 ) -> Result<(RunRecord, RunDir), Error> {
-    let script = script::of_run(&job.plan, &run_id, 0);
+    let script = script::render_for_run(&job.plan, &run_id);
     let state = session.state()?;
     if let Some(site) = &job.site {
         site.keep(session);
@@ -96,16 +95,11 @@ fn hand_over(
     }
     let run = state.create_run(&record, script, &plan.to_json())?;
     let script = run.path().join("job.sh");
-    let on_part = |part: &Submitted| {
-        let _ = run.write_run(&with_jobs(&record, part.clone()));
-    };
     let submission = Submission {
         run_id: &record.run_id,
         plan,
         script: &script,
         run_dir: run.path(),
-        max_array_index: job.max_array_index(),
-        on_part: &on_part,
     };
     let submitted = scheduler.submit(&submission);
     let submitted = match submitted {
@@ -118,18 +112,13 @@ fn hand_over(
             return Err(explained(scheduler.as_ref(), plan, error));
         }
     };
-    let record = with_jobs(&record, submitted);
+    record.job_id = Some(submitted.job_id);
+    record.output = Some(submitted.output.to_string_lossy().into_owned());
     if let Err(error) = run.write_run(&record) {
-        let ids: BTreeSet<&str> = record
-            .job_id
-            .iter()
-            .chain(record.parts.iter().map(|part| &part.job_id))
-            .map(|job| job.0.as_str())
-            .collect();
-        let ids = ids.into_iter().collect::<Vec<_>>().join(", ");
+        let id = record.job_id.as_ref().map_or("", |job| &job.0);
         let why = chain(&error).join(": ");
         session.warning(&format!(
-            "queued as {ids}, but that could not be written down: {why}"
+            "queued as {id}, but that could not be written down: {why}"
         ));
     }
     Ok((record, run))
@@ -169,16 +158,6 @@ pub(crate) fn output_dir(plan: &Plan) -> Option<PathBuf> {
         .map(Path::to_owned)
 }
 
-/// The record of a run with what its scheduler made of it.
-fn with_jobs(record: &RunRecord, submitted: Submitted) -> RunRecord {
-    RunRecord {
-        job_id: Some(submitted.job_id),
-        parts: submitted.parts,
-        output: Some(submitted.output.to_string_lossy().into_owned()),
-        ..record.clone()
-    }
-}
-
 /// Takes the run into the index. The files are the truth, so that it could not be done is worth a warning only.
 fn add_to_index(session: &Session, state: &StateDir, record: &RunRecord) {
     let written = state
@@ -208,8 +187,6 @@ pub(crate) fn submit_command(session: &Session, job: &Job) -> Result<(Vec<String
         plan: &job.plan,
         script: &script,
         run_dir: Path::new(&job.plan.state_dir),
-        max_array_index: job.max_array_index(),
-        on_part: &|_| {},
     };
     let argv = session
         .scheduler(job.plan.scheduler)?

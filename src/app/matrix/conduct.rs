@@ -6,7 +6,6 @@ use std::time::{Duration, Instant};
 
 use super::dir::BenchDir;
 use crate::app::error::{Error, Kind, failure};
-use crate::app::images::auto_build;
 use crate::app::interrupt::Interrupt;
 use crate::app::job::load::{Against, Job, JobRequest};
 use crate::app::job::source;
@@ -19,7 +18,7 @@ use crate::foundation::clock::now_ms;
 use crate::foundation::diagnostic::Problem;
 use crate::foundation::units::display_seconds;
 use crate::job::{JobState, RunId};
-use crate::learn::bench::{Entry, Matrix, Measured, Pace, Slot, TRIES, order};
+use crate::learn::bench::{Entry, Matrix, Measured, Slot, TRIES, order};
 use crate::record::NodeState;
 
 /// Pauses between two questions to a scheduler, from the last hand-over on.
@@ -75,8 +74,6 @@ struct Flight {
     slot: Slot,
     begun_at_ms: u64,
     watched: Watched,
-    /// Whether a command before handed it over: when it ended is not known to whoever did not look.
-    is_taken_up: bool,
     /// Since when it has ended well without its last record.
     ended_since: Option<Instant>,
 }
@@ -101,21 +98,16 @@ pub(crate) struct Conductor<'a> {
     max_jobs: usize,
     queue: VecDeque<Slot>,
     flights: Vec<Flight>,
-    pace: Pace,
     total: usize,
-    /// Runs that have a figure, and those that have none.
-    successes: usize,
-    failures: usize,
 }
 
 impl<'a> Conductor<'a> {
-    /// Takes up what is there already; runs of `cells` alone are begun.
+    /// Takes up what was begun; what is not done yet is queued.
     pub(crate) fn new(
         session: &'a Session,
         matrix: &'a Matrix,
         source: &'a Source,
         bench: &'a mut BenchDir,
-        cells: &[usize],
     ) -> Result<Self, Error> {
         let slots = order(matrix.len(), bench.header.repeats, matrix.seed);
         let tracker = Tracker::open(session)?;
@@ -129,29 +121,12 @@ impl<'a> Conductor<'a> {
             max_jobs: matrix.max_jobs as usize,
             queue: VecDeque::new(),
             flights: Vec::new(),
-            pace: Pace::default(),
-            total: 0,
-            successes: 0,
-            failures: 0,
+            total: slots.len(),
         };
         conductor.take_up()?;
         let in_flight: Vec<Slot> = conductor.flights.iter().map(|flight| flight.slot).collect();
         for slot in slots {
-            for one in conductor.bench.journal.tries(slot).to_vec() {
-                let Some(measured) = &one.measured else {
-                    continue;
-                };
-                let turnaround = one
-                    .over_at_ms
-                    .map(|over| seconds_between(one.begun_at_ms, over));
-                conductor
-                    .pace
-                    .add(slot.cell, measured.wall_seconds.unwrap_or(0.0), turnaround);
-                conductor.tally(measured);
-            }
-            let (is_wanted, goes_on) = (cells.contains(&slot.cell), in_flight.contains(&slot));
-            conductor.total += usize::from(is_wanted || goes_on);
-            if is_wanted && !goes_on && !conductor.bench.journal.is_done(slot) {
+            if !in_flight.contains(&slot) && !conductor.bench.journal.is_done(slot) {
                 conductor.queue.push_back(slot);
             }
         }
@@ -175,7 +150,6 @@ impl<'a> Conductor<'a> {
                         slot,
                         begun_at_ms,
                         watched,
-                        is_taken_up: true,
                         ended_since: None,
                     });
                 }
@@ -225,7 +199,7 @@ impl<'a> Conductor<'a> {
                 std::thread::sleep(LOCAL_PAUSE);
                 continue;
             }
-            if self.look()? {
+            if self.poll()? {
                 hopeless = hopeless || self.is_hopeless();
                 pause = self.first_pause();
             } else if !self.is_local() {
@@ -251,7 +225,7 @@ impl<'a> Conductor<'a> {
     fn begin(&mut self, slot: Slot) -> Result<(), Error> {
         let mut job = load_cell(self.session, self.matrix, self.source, slot.cell)?;
         submit::prepare(self.session, &job)?;
-        auto_build::before(self.session, &mut job)?;
+        job.build_image(self.session)?;
         let (run_id, begun_at_ms) = (submit::new_run_id()?, now_ms());
         self.bench.note(Entry::Begun {
             at_ms: begun_at_ms,
@@ -265,7 +239,6 @@ impl<'a> Conductor<'a> {
                     slot,
                     begun_at_ms,
                     watched,
-                    is_taken_up: false,
                     ended_since: None,
                 });
                 Ok(())
@@ -275,13 +248,13 @@ impl<'a> Conductor<'a> {
                 if self.tracker.state.run(&run_id).is_err() {
                     self.bench.note(Entry::Withdrawn { run_id })?;
                 }
-                Err(error.hinted("the same command goes on with the matrix"))
+                Err(error.hinted("the same command continues the matrix"))
             }
         }
     }
 
     /// Looks at the jobs; says whether one is over.
-    fn look(&mut self) -> Result<bool, Error> {
+    fn poll(&mut self) -> Result<bool, Error> {
         let due: Vec<RunId> = self
             .flights
             .iter()
@@ -314,21 +287,11 @@ impl<'a> Conductor<'a> {
         let nodes = &tracked.reading.outcome.nodes;
         let measured = match tracked.status.state {
             JobState::Unknown => Measured::lost("nobody can say what became of it"),
-            _ => Measured::of(&tracked.record, &tracked.status, nodes, self.matrix.warm_up),
+            _ => Measured::new(&tracked.record, &tracked.status, nodes, self.matrix.warm_up),
         };
-        let Flight {
-            slot,
-            begun_at_ms,
-            is_taken_up,
-            ..
-        } = *flight;
-        let at_ms = now_ms();
-        let turnaround = seconds_between(begun_at_ms, at_ms);
-        let seen = (!is_taken_up).then_some(turnaround);
-        self.pace
-            .add(slot.cell, measured.wall_seconds.unwrap_or(0.0), seen);
+        let (slot, at_ms) = (flight.slot, now_ms());
+        let turnaround = seconds_between(flight.begun_at_ms, at_ms);
         let run_id = tracked.record.run_id.clone();
-        self.tally(&measured);
         let entry = Entry::Over {
             at_ms,
             run_id: run_id.clone(),
@@ -376,36 +339,13 @@ impl<'a> Conductor<'a> {
         let done = self
             .total
             .saturating_sub(self.queue.len() + self.flights.len());
-        let to_go = if self.display.is_lively() {
-            String::new()
-        } else {
-            self.to_go()
-        };
         let took = display_seconds(turnaround);
         let repeat = slot.repeat + 1;
         let short = &run_id.as_str()[..6];
         format!(
-            "[{done}/{}] {label}, repeat {repeat}: {what} (run {short}, {took}){to_go}",
+            "[{done}/{}] {label}, repeat {repeat}: {what} (run {short}, {took})",
             self.total
         )
-    }
-
-    /// `; 12 min to go`.
-    fn to_go(&self) -> String {
-        let jobs = u32::try_from(self.max_jobs).unwrap_or(u32::MAX);
-        let now = now_ms();
-        let going_on = self
-            .flights
-            .iter()
-            .map(|flight| (flight.slot.cell, seconds_between(flight.begun_at_ms, now)));
-        let seconds =
-            self.pace
-                .seconds_to_go(self.queue.iter().map(|slot| slot.cell), going_on, jobs);
-        seconds
-            .filter(|seconds| *seconds >= 1.0)
-            .map_or_else(String::new, |seconds| {
-                format!("; {} to go", display_seconds(seconds))
-            })
     }
 
     /// The state of the matrix, on a terminal.
@@ -425,22 +365,18 @@ impl<'a> Conductor<'a> {
             0 | 1 => first,
             more => format!("{more} jobs, the first: {first}"),
         };
-        let text = format!("{done}/{} over; {jobs}{}", self.total, self.to_go());
+        let text = format!("{done}/{} over; {jobs}", self.total);
         self.display.now(&text, false);
-    }
-
-    fn tally(&mut self, measured: &Measured) {
-        let tally = if measured.failure.is_none() {
-            &mut self.successes
-        } else {
-            &mut self.failures
-        };
-        *tally += 1;
     }
 
     /// Says whether nothing has ever succeeded and enough has failed.
     fn is_hopeless(&self) -> bool {
-        !self.queue.is_empty() && self.successes == 0 && self.failures >= HOPELESS
+        let starts = self.bench.journal.starts();
+        let measured: Vec<&Measured> = starts
+            .filter_map(|(_, one)| one.measured.as_ref())
+            .collect();
+        let is_failure = |measured: &&Measured| measured.failure.is_some();
+        !self.queue.is_empty() && measured.len() >= HOPELESS && measured.iter().all(is_failure)
     }
 
     fn interrupted(&self) -> Error {
@@ -449,12 +385,12 @@ impl<'a> Conductor<'a> {
             .iter()
             .map(|flight| &flight.watched.run_id().as_str()[..6])
             .collect();
-        let jobs = counted(ids.len(), "job goes on", "jobs go on");
+        let jobs = counted(ids.len(), "job is still running", "jobs are still running");
         let error = failure!(TryAgain, "interrupted; {jobs}: {}", ids.join(", "));
         let done = self.total.saturating_sub(self.queue.len() + ids.len());
         error
             .hinted(format!(
-                "{done} of {} runs are over; the same command goes on",
+                "{done} of {} runs are over; the same command continues",
                 self.total
             ))
             .hinted(format!(
@@ -462,7 +398,7 @@ impl<'a> Conductor<'a> {
                 ids.join(" ")
             ))
             .hinted(format!(
-                "`dlrun bench show {}` tells what is measured",
+                "`dlrun bench show {}` shows what is measured",
                 self.matrix.name
             ))
     }

@@ -8,6 +8,7 @@ use std::path::{Path, PathBuf};
 use sha2::{Digest, Sha256};
 
 use crate::app::error::{Error, Kind, failure};
+use crate::app::progress::in_brackets;
 use crate::app::session::Session;
 use crate::foundation::clock::now_ms;
 use crate::foundation::diagnostic::chain;
@@ -38,17 +39,6 @@ pub(crate) struct BenchDir {
     writer: Option<(File, Lock)>,
 }
 
-/// What becomes of what was measured before.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Former {
-    /// It is continued if there is any.
-    Continue,
-    /// It must be there.
-    Need,
-    /// It is set aside.
-    SetAside,
-}
-
 /// What a matrix is begun or continued with.
 pub(crate) struct Order<'a> {
     pub(crate) matrix: &'a Matrix,
@@ -63,11 +53,11 @@ pub(crate) struct Order<'a> {
 }
 
 impl BenchDir {
-    /// Begins a matrix or continues it; nobody else may be at it.
+    /// Begins a matrix or continues it; nobody else may be at it. `restart`: what was measured before is set aside.
     pub(crate) fn begin(
         session: &Session,
         mut order: Order<'_>,
-        former: Former,
+        restart: bool,
     ) -> Result<Self, Error> {
         let name = order.matrix.name.clone();
         let id = format!("{name}-{}", hash(&mut order)?);
@@ -77,13 +67,6 @@ impl BenchDir {
         let dir = dir?;
         let lock = lock(session, &dir, &name)?;
         let kept = read_header(&dir)?;
-        if former == Former::Need && kept.is_none() {
-            return Err(
-                failure!(Missing, "nothing was measured of this matrix `{name}` yet").hinted(
-                    "without `--resume` it begins; a matrix of which a job changed is another one",
-                ),
-            );
-        }
         let journal_is_there = match dir.open_file(JOURNAL) {
             Ok(_) => true,
             Err(error) if error.is_missing() => false,
@@ -98,7 +81,7 @@ impl BenchDir {
             repeats: order.repeats,
         };
         match &kept {
-            Some(kept) if former == Former::SetAside && journal_is_there => {
+            Some(kept) if restart && journal_is_there => {
                 let aside = format!("journal-{}-{}.jsonl", kept.began_at_ms, header.began_at_ms);
                 dir.rename(JOURNAL, &aside)?;
                 session.note(&format!(
@@ -106,7 +89,7 @@ impl BenchDir {
                     dir.path().join(aside).display()
                 ));
             }
-            Some(kept) if former != Former::SetAside => header.began_at_ms = kept.began_at_ms,
+            Some(kept) if !restart => header.began_at_ms = kept.began_at_ms,
             _ => {}
         }
         let text = serde_json::to_vec_pretty(&header)
@@ -207,9 +190,8 @@ impl BenchDir {
             .and_then(|()| file.sync_data())
             .map_err(|error| {
                 let path = self.dir.path().join(JOURNAL);
-                failure!(CannotWrite, "cannot write `{}`: {error}", path.display()).hinted(
-                    "jobs that were handed over go on; the same command goes on with the matrix",
-                )
+                failure!(CannotWrite, "cannot write `{}`: {error}", path.display())
+                    .hinted("submitted jobs continue; the same command continues the matrix")
             })?;
         self.journal.add(entry);
         Ok(())
@@ -228,12 +210,10 @@ fn lock(session: &Session, dir: &PrivateDir, name: &str) -> Result<Lock, Error> 
             Ok(lock)
         }
         Err(owner) => {
-            let who = owner.map_or_else(String::new, |owner| {
-                format!(" (pid {} on {})", owner.pid, owner.host)
-            });
+            let who = in_brackets(owner.as_ref());
             Err(
                 failure!(TryAgain, "another dlrun{who} runs the matrix `{name}`")
-                    .hinted("`dlrun bench show` tells how far it is"),
+                    .hinted("`dlrun bench show` shows how far it is"),
             )
         }
     }

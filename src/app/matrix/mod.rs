@@ -4,4 +4,4 @@ mod conduct;
 mod dir;
 
 pub(crate) use conduct::{Conductor, End, Source, load_cell};
-pub(crate) use dir::{BenchDir, Former, Order};
+pub(crate) use dir::{BenchDir, Order};

@@ -26,6 +26,7 @@ pub(crate) struct FitRequest<'a> {
 
 /// What came of a fit.
 #[derive(Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub(crate) struct Fitted {
     pub(crate) model: Head,
     pub(crate) path: String,
@@ -65,7 +66,7 @@ pub(crate) fn fit_model(session: &Session, request: &FitRequest<'_>) -> Result<F
         read,
     };
     match request.output {
-        Some(path) => place(path, &model.chunks())?,
+        Some(path) => place(path, &model.to_bytes())?,
         None => keep(session, request.publish, &model, &mut fitted)?,
     }
     Ok(fitted)
@@ -88,7 +89,7 @@ fn fit(source: &Source, priors: &Priors, display: &mut Display) -> Result<(Model
     // What went wrong in reading comes first: of a part of the runs nothing is made.
     let counted = source.finish(observations)?;
     let model = fitted.map_err(|why| unfit(&why, counted, source))?;
-    display.now("holding runs back and foretelling them", false);
+    display.now("predicting runs that are held back", false);
     let evaluation = sample.evaluate(&|train| Model::fit(train, priors).ok());
     let model = model
         .with_made_at(now_ms())
@@ -107,7 +108,7 @@ fn unfit(why: &Unfit, counted: Counted, source: &Source) -> Error {
             ..
         } => {
             format!(
-                "there are {runs} runs: of {unmeasured} starts nothing was measured, {going_on} go on"
+                "there are {runs} runs: of {unmeasured} starts nothing was measured, {going_on} are still running"
             )
         }
     };

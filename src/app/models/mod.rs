@@ -21,7 +21,6 @@ use crate::config::Owner;
 use crate::learn::model::Model;
 
 use exposed::{Exposed, Others, exposed};
-pub(crate) use opened::unusable;
 use publish::place;
 use shelf::{Shelf, is_name};
 
@@ -182,7 +181,7 @@ fn may_publish(session: &Session) -> Result<(), Error> {
 
 /// Writes the site's model. Says in a warning by what others could exchange it.
 fn publish(session: &Session, path: &Path, model: &Model) -> Result<(), Error> {
-    if let Some(exposed) = publish::publish(path, &model.chunks(), &is_trusted(session))? {
+    if let Some(exposed) = publish::publish(path, &model.to_bytes(), &is_trusted(session))? {
         session.warning(&format!(
             "{exposed}, so `{}` can be exchanged by others",
             path.display()

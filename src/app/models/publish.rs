@@ -20,7 +20,7 @@ const OTHER_PLACE: &str = "name another place with the setting `model.path`";
 /// elsewhere before; for others, what lets somebody do that is returned. `is_trusted` are user ids beside root.
 pub(crate) fn publish(
     path: &Path,
-    chunks: &[impl AsRef<[u8]>],
+    bytes: &[u8],
     is_trusted: &dyn Fn(u32) -> bool,
 ) -> Result<Option<Exposed>, Error> {
     let found = check(path, is_trusted)?;
@@ -28,7 +28,7 @@ pub(crate) fn publish(
     if open.is_ok_and(|dir| dir.mode() & 0o002 != 0) {
         return Err(open_to_all(path));
     }
-    put(path, chunks, OTHER_PLACE)?;
+    put(path, bytes, OTHER_PLACE)?;
     Ok(found)
 }
 
@@ -38,8 +38,8 @@ pub(crate) fn check(
     is_trusted: &dyn Fn(u32) -> bool,
 ) -> Result<Option<Exposed>, Error> {
     let is_root = geteuid().is_root();
-    let whoever = |uid| !is_root && is_trusted(uid);
-    let found = exposed(directory(path), &whoever)
+    let is_safe = |uid| !is_root && is_trusted(uid);
+    let found = exposed(directory(path), &is_safe)
         .map_err(|error| cannot_write(path, &error, OTHER_PLACE))?;
     match found {
         Some(found) if is_root => Err(not_by_root(path, &found)),
@@ -48,18 +48,16 @@ pub(crate) fn check(
 }
 
 /// The same in any directory, for a file that nobody but the caller goes by.
-pub(crate) fn place(path: &Path, chunks: &[impl AsRef<[u8]>]) -> Result<(), Error> {
-    put(path, chunks, OTHER_OUTPUT)
+pub(crate) fn place(path: &Path, bytes: &[u8]) -> Result<(), Error> {
+    put(path, bytes, OTHER_OUTPUT)
 }
 
-fn put(path: &Path, chunks: &[impl AsRef<[u8]>], elsewhere: &str) -> Result<(), Error> {
+fn put(path: &Path, bytes: &[u8], elsewhere: &str) -> Result<(), Error> {
     replace_file(path, READ_BY_ALL, elsewhere, |file| {
         let rights = Permissions::from_mode(READ_BY_ALL);
-        let written = file.set_permissions(rights).and_then(|()| {
-            chunks
-                .iter()
-                .try_for_each(|chunk| file.write_all(chunk.as_ref()))
-        });
+        let written = file
+            .set_permissions(rights)
+            .and_then(|()| file.write_all(bytes));
         written.map_err(|error| cannot_write(path, &error, elsewhere))
     })
 }
@@ -104,8 +102,8 @@ mod tests {
     fn only_a_regular_file_in_a_safe_directory_is_replaced() {
         let tmp = tempfile::tempdir().expect("a directory");
         let path = tmp.path().join("model");
-        place(&path, &[b"one"]).expect("placed");
-        place(&path, &[b"two"]).expect("replaced");
+        place(&path, b"one").expect("placed");
+        place(&path, b"two").expect("replaced");
         assert_eq!(fs::read(&path).expect("read"), b"two");
         assert_eq!(
             fs::metadata(&path).expect("there").permissions().mode() & 0o777,
@@ -121,16 +119,16 @@ mod tests {
         let link = tmp.path().join("link");
         symlink(&victim, &link).expect("ours");
         assert_eq!(
-            place(&link, &[b"x"]).expect_err("a link").kind,
+            place(&link, b"x").expect_err("a link").kind,
             Kind::CannotWrite
         );
         assert_eq!(fs::read(&victim).expect("read"), b"untouched");
         assert_eq!(
-            place(tmp.path(), &[b"x"]).expect_err("a directory").kind,
+            place(tmp.path(), b"x").expect_err("a directory").kind,
             Kind::CannotWrite
         );
         assert_eq!(
-            place(&tmp.path().join("no/model"), &[b"x"])
+            place(&tmp.path().join("no/model"), b"x")
                 .expect_err("nowhere")
                 .kind,
             Kind::Missing
@@ -140,12 +138,12 @@ mod tests {
         fs::create_dir(&open).expect("ours");
         fs::set_permissions(&open, fs::Permissions::from_mode(0o777)).expect("ours");
         assert_eq!(
-            publish(&open.join("model"), &[b"x"], &ours)
+            publish(&open.join("model"), b"x", &ours)
                 .expect_err("open")
                 .kind,
             Kind::NotPermitted
         );
-        place(&open.join("model"), &[b"x"]).expect("nobody goes by it");
-        assert_eq!(publish(&path, &[b"three"], &ours).expect("published"), None);
+        place(&open.join("model"), b"x").expect("nobody goes by it");
+        assert_eq!(publish(&path, b"three", &ours).expect("published"), None);
     }
 }

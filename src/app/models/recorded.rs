@@ -34,7 +34,7 @@ impl Source {
 
     /// All observations.
     pub(crate) fn observations(&self) -> Result<Observations<'_>, Error> {
-        Observations::of(&self.store).map_err(|error| self.failed(error))
+        Observations::read(&self.store).map_err(|error| self.failed(error))
     }
 
     /// What was gone through, once all were taken.

@@ -61,7 +61,7 @@ impl Shelf {
                 "`{}` does not hold the name of a model",
                 path.display()
             )
-            .hinted("`dlrun model fit` writes it anew"));
+            .hinted("`dlrun model fit` writes a new one"));
         };
         Ok(Some(name))
     }
@@ -97,7 +97,7 @@ impl Shelf {
     /// Keeps a model; one of this name is replaced.
     pub(crate) fn keep(&self, name: &str, model: &Model) -> Result<PathBuf, Error> {
         self.dir
-            .replace_by(&format!("{name}{ENDING}"), &model.chunks())?;
+            .replace(&format!("{name}{ENDING}"), &model.to_bytes())?;
         Ok(self.path(name))
     }
 

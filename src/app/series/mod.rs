@@ -1,12 +1,9 @@
 //! What a run's samples say over time: read segment by segment, thinned to a few points.
 
 mod figure;
-mod json;
 mod read;
 mod thin;
 mod track;
-
-pub(crate) use json::to_json;
 
 use figure::is_needed;
 use read::Segments;
@@ -21,8 +18,6 @@ use crate::report::insight::{SampleBins, Sampled};
 
 /// The most GPUs of a node: eight, each in seven slices, and a few that came later.
 const MAX_GPUS: usize = 72;
-/// Segments of which single processes are looked at; of a longer run they are spread over it.
-const SEGMENTS_WITH_PROCESSES: usize = 64;
 
 /// What is known of one measurement over time.
 #[derive(Debug)]
@@ -36,17 +31,8 @@ pub(crate) struct Series {
 }
 
 impl Series {
-    /// Every figure, in so many points at most, and what all samples come to.
-    pub(crate) fn curves(run: &RunDir, node: &NodeRecord, points: usize) -> Self {
-        Self::read(run, node, Some(points))
-    }
-
-    /// What all samples come to, without curves.
-    pub(crate) fn digest(run: &RunDir, node: &NodeRecord) -> Self {
-        Self::read(run, node, None)
-    }
-
-    fn read(run: &RunDir, node: &NodeRecord, points: Option<usize>) -> Self {
+    /// What all samples come to, and every figure in so many `points` at most.
+    pub(crate) fn read(run: &RunDir, node: &NodeRecord, points: Option<usize>) -> Self {
         let dir = match run.node_dir(&node.key) {
             Ok(dir) => dir,
             Err(error) => {
@@ -75,19 +61,13 @@ impl Series {
             note(None, chain(&error).join(": "));
             Vec::new()
         });
-        let stride = u32::try_from(seqs.len().div_ceil(SEGMENTS_WITH_PROCESSES))
-            .unwrap_or(u32::MAX)
-            .max(1);
         let load = |seq: u32, all: bool| {
             let bytes = dir
                 .read_segment(seq)
                 .map_err(|error| chain(&error).join(": "))?;
-            let processes = seq.is_multiple_of(stride);
-            let digested = |name: &str| {
-                SampleBins::wants(name) || (processes && SampleBins::wants_process(name))
+            let wanted = |name: &str| {
+                all && (points.is_some() && is_needed(name) || SampleBins::wants(name))
             };
-            let wanted =
-                |name: &str| all && (points.is_some() && is_needed(name) || digested(name));
             decode_columns(&bytes, wanted).map_err(|error| error.to_string())
         };
         let segments = Segments::look(&seqs, |seq| load(seq, false), &mut |seq, why| {

@@ -79,7 +79,7 @@ impl Tracker<'_> {
         let asked: HashSet<&RunId> = jobs.iter().map(|job| &job.run_id).collect();
         let found = self
             .store
-            .of_jobs(kind, &ids)
+            .runs_with_jobs(kind, &ids)
             .unwrap_or_default()
             .into_iter();
         let others = found.filter(|(run_id, ..)| !asked.contains(run_id));

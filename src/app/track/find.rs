@@ -3,7 +3,6 @@
 use super::Tracker;
 use crate::app::error::{Error, failure};
 use crate::job::{JobState, RunId};
-use crate::record::RunRow;
 use crate::record::store::{Filter, Found};
 
 /// The one run that `text` means.
@@ -34,61 +33,41 @@ impl Tracker<'_> {
         found(self.look_up(text)?, text)
     }
 
-    /// The run that `text` means, for verbs that act on runs that are not over: of several runs of one name that which goes
-    /// on, and none of them where that is not clear.
+    /// The run that `text` means, for verbs that act on runs that are not over: of several runs of one name the one that is, and
+    /// none of them where that is not clear.
     pub(crate) fn find_going_on(&mut self, text: &str) -> Result<RunId, Error> {
-        self.discover()?;
-        let states = vec![JobState::Pending, JobState::Running, JobState::Suspended];
-        let filter = Filter {
-            name: Some(text.to_owned()),
-            states,
-        };
-        let mut rows = self.store.list(100, &filter)?;
-        // The index may be old: where it leaves a choice, the schedulers are asked, with one question.
-        let is_newest = |row: &RunRow| {
-            self.store
-                .find(text)
-                .is_ok_and(|found| found == Found::One(row.record.run_id.clone()))
-        };
-        let is_clear = rows.is_empty() || rows.len() == 1 && is_newest(&rows[0]);
-        if !is_clear {
-            let run_ids: Vec<RunId> = rows.into_iter().map(|row| row.record.run_id).collect();
-            self.refresh(&run_ids, false)?;
-            rows = self.store.list(6, &filter)?;
-        }
-        match &rows[..] {
-            [] => self.find(text),
-            [one] => Ok(one.record.run_id.clone()),
+        match &self.find_all_going_on(text)?[..] {
+            [one] => Ok(one.clone()),
             several => {
-                let ids: Vec<String> = several
-                    .iter()
-                    .map(|row| row.record.run_id.to_string())
-                    .collect();
-                Err(failure!(Usage, "several runs named `{text}` go on")
+                let ids: Vec<String> = several.iter().take(6).map(ToString::to_string).collect();
+                Err(failure!(Usage, "several runs named `{text}` are not over")
                     .hinted(format!("name one by its id: {}", ids.join(", "))))
             }
         }
     }
 
-    /// The runs that `text` means, for `wait`: all of a name that go on.
+    /// The runs that `text` means, for `wait`: all of a name that are not over.
     pub(crate) fn find_all_going_on(&mut self, text: &str) -> Result<Vec<RunId>, Error> {
         self.discover()?;
         let filter = Filter {
             name: Some(text.to_owned()),
             states: GOING_ON.to_vec(),
         };
-        let run_ids = self.listed(&filter)?;
-        if run_ids.len() < 2 {
-            return Ok(vec![self.find_going_on(text)?]);
+        let mut run_ids = self.listed(&filter)?;
+        // The index may be old: where it leaves a choice, the schedulers are asked, with one question.
+        let is_clear = match &run_ids[..] {
+            [] => true,
+            [one] => self.store.find(text)? == Found::One(one.clone()),
+            _ => false,
+        };
+        if !is_clear {
+            self.refresh(&run_ids, false)?;
+            run_ids = self.listed(&filter)?;
         }
-        // The index may be old.
-        self.refresh(&run_ids, false)?;
-        let run_ids = self.listed(&filter)?;
         if run_ids.is_empty() {
-            Ok(vec![self.find(text)?])
-        } else {
-            Ok(run_ids)
+            run_ids.push(self.find(text)?);
         }
+        Ok(run_ids)
     }
 
     /// All runs that go on.

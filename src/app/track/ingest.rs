@@ -4,7 +4,7 @@ use super::ask::Answer;
 use super::look::{keep_verdicts, look};
 use super::{Seen, Tracker};
 use crate::app::error::Error;
-use crate::app::incoming::{Stop, take_lines};
+use crate::app::import::import_lines;
 use crate::foundation::clock::now_ms;
 use crate::foundation::diagnostic::chain;
 use crate::job::RunId;
@@ -76,33 +76,25 @@ impl Tracker<'_> {
             return Ok(());
         }
         let known = self.store.known_imports()?;
-        for id in imports.iter().filter(|id| !known.contains(id.as_str())) {
-            let lines = match self.state.open_import(id) {
-                Ok(lines) => lines,
-                Err(error) => {
-                    self.warn(
-                        "import",
-                        &format!("import {id} is passed over: {}", chain(&error).join(": ")),
-                    );
-                    continue;
-                }
-            };
-            let taken = self.store.write(|writer| {
-                let mut importer = writer.importer()?;
-                let counts = take_lines(lines, None, &mut importer, None, None)?;
-                importer.finish()?;
-                writer.note_import(id.as_str(), now_ms(), counts.lines)?;
-                Ok(counts.wrong)
+        for name in imports.iter().filter(|name| !known.contains(*name)) {
+            let lines = self.state.open_import(name);
+            let lines = lines.map_err(|error| chain(&error).join(": "));
+            let taken = lines.and_then(|mut lines| {
+                let import = |writer: &Writer<'_>| {
+                    let counts = import_lines(&mut lines, None, writer, None)?;
+                    writer.note_import(name, now_ms(), counts.lines)?;
+                    Ok(counts.wrong)
+                };
+                let taken = self.store.write(import);
+                taken.map_err(|error: Error| error.message())
             });
             match taken {
                 Ok(0) => {}
                 Ok(wrong) => self.warn(
                     "import",
-                    &format!("{wrong} lines of import {id} are passed over"),
+                    &format!("{wrong} invalid lines of import {name} are skipped"),
                 ),
-                Err(Stop::Store(error)) => return Err(error.into()),
-                // What could be read was good when it came: the file is damaged.
-                Err(stop) => self.warn("import", &format!("import {id} is passed over: {stop}")),
+                Err(why) => self.warn("import", &format!("import {name} is skipped: {why}")),
             }
         }
         Ok(())

@@ -69,7 +69,7 @@ fn look_at_elements(
     let covered = cover(array, &answer.entries);
     let newest = run.newest_attempts()?;
     let kept = run.verdicts();
-    let verdicts = cover(array, kept.of_elements());
+    let verdicts = cover(array, kept.elements());
     let mut known: BTreeMap<u32, Element> = known
         .into_iter()
         .map(|known| (known.element, known))

@@ -43,12 +43,6 @@ impl Tracked {
         (self.status.state == JobState::Pending)
             .then(|| adapter_for(self.record.scheduler).meaning_of_reason(reason))?
     }
-
-    /// Says whether a cancel kills all its nodes but the first at once.
-    pub(crate) fn kills_nodes_at_once(&self) -> bool {
-        adapter_for(self.record.scheduler).kills_nodes_at_once()
-    }
-
     /// One element of its array in its place; what its attempts left is kept.
     pub(crate) fn element(mut self, index: u32) -> Result<Self, Error> {
         let mut elements = std::mem::take(&mut self.elements).into_iter();
@@ -263,7 +257,7 @@ impl<'a> Tracker<'a> {
             Missing,
             "run {run_id} was imported: it has no directory here"
         )
-        .hinted("`dlrun show` tells what is known of it"))
+        .hinted("`dlrun show` shows what is known of it"))
     }
 
     /// Tells of a run whose files cannot be used; one whose files are gone is forgotten.
@@ -290,7 +284,7 @@ fn open_index(session: &Session, state: &StateDir) -> Result<Store, Error> {
         Err(error) if error.kind == StoreFault::Damaged => {
             let aside = Store::set_aside(&path)?;
             session.warning(&format!(
-                "the index was damaged; it is kept as `{}` and made anew",
+                "the index was damaged; it is kept as `{}` and rebuilt",
                 aside.display()
             ));
             Ok(Store::open(&path)?)

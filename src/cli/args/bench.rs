@@ -16,7 +16,7 @@ pub(crate) struct BenchArgs {
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum BenchVerb {
-    /// Measure what this kind of node can do: memory bandwidth, floating-point peak, reading
+    /// Measure what this kind of node can do: memory bandwidth and floating-point peak
     #[command(long_about = NODE)]
     Node(BenchNode),
     /// Run a matrix of trainings as jobs, and show what makes a difference
@@ -36,24 +36,15 @@ impl BenchVerb {
     }
 }
 
-const NODE: &str = "Measure what this kind of node can do: memory bandwidth, floating-point peak, reading
+const NODE: &str = "Measure what this kind of node can do: memory bandwidth and floating-point peak
 
-It takes half a minute, on all CPUs that this process may use. What was measured is kept in the state directory, once for each \
+It takes some ten seconds, on all CPUs that this process may use. What was measured is kept in the state directory, once for each \
 kind of node; runs on such nodes carry the figures, and the performance model distinguishes nodes by them. Figures of a node that is \
 busy, or of which only a part may be used, are shown and not kept, with exit code 75. For other nodes run it as a job, alone on its \
 node: docs/node-figures.md.";
 
 #[derive(Debug, Args)]
 pub(crate) struct BenchNode {
-    /// Where reading is measured, with a file that has no name; default: the state directory, else $TMPDIR
-    #[arg(long, value_name = "DIR", value_hint = ValueHint::DirPath)]
-    pub(crate) dir: Option<PathBuf>,
-    /// Length of that file at most, and never more than a tenth of the free space
-    #[arg(long, value_name = "SIZE", default_value = "1GiB", value_parser = Bytes::parse)]
-    pub(crate) file: Bytes,
-    /// Do not measure reading
-    #[arg(long, conflicts_with_all = ["dir", "file"])]
-    pub(crate) no_disk: bool,
     /// Memory of the three arrays together; default: each four times as large as the last-level caches
     #[arg(long, value_name = "SIZE", value_parser = arrays)]
     pub(crate) arrays: Option<Bytes>,
@@ -94,18 +85,9 @@ pub(crate) struct BenchRun {
     /// Jobs that are queued or run at a time, instead of what the file says
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=i64::from(MOST_JOBS)))]
     pub(crate) max_jobs: Option<u32>,
-    /// Run only the cells that have this value of this axis, or one of several with commas between; the others can follow
-    #[arg(long, value_name = "AXIS=VALUE")]
-    pub(crate) only: Vec<String>,
     /// Check and list every job of the matrix, and submit none
     #[arg(long)]
     pub(crate) dry_run: bool,
-    /// Write bench.html and bench.json into this directory too
-    #[arg(long, value_name = "DIR", value_hint = ValueHint::DirPath)]
-    pub(crate) output_dir: Option<PathBuf>,
-    /// Resume an interrupted matrix; an error if there is none
-    #[arg(long, conflicts_with = "restart")]
-    pub(crate) resume: bool,
     /// Start again; what was measured before is set aside
     #[arg(long)]
     pub(crate) restart: bool,
@@ -119,7 +101,4 @@ pub(crate) struct BenchShow {
     /// The name of the matrix, or of one state of it with its ending; default: the latest
     #[arg(value_name = "NAME")]
     pub(crate) name: Option<String>,
-    /// Write bench.html and bench.json into this directory too
-    #[arg(long, value_name = "DIR", value_hint = ValueHint::DirPath)]
-    pub(crate) output_dir: Option<PathBuf>,
 }

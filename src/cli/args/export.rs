@@ -47,9 +47,6 @@ pub(crate) struct Export {
     /// Only rows that this consumer has not got yet, each exactly once; without --output-dir into the setting `export.dir`
     #[arg(long, value_name = "NAME", conflicts_with_all = ["since", "until", "run", "output"])]
     pub(crate) since_last: Option<String>,
-    /// Forget what the consumer got: export all rows again
-    #[arg(long, requires = "since_last")]
-    pub(crate) restart: bool,
     /// Read this database instead of your own records: a node's, such as /var/lib/dlrun/dlrun.db, or a site's
     #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
     pub(crate) store: Option<PathBuf>,
@@ -74,7 +71,6 @@ impl Export {
             output: self.output.clone(),
             output_dir: self.output_dir.clone(),
             since_last: self.since_last.clone(),
-            restart: self.restart,
             store: self.store.clone(),
         }
     }

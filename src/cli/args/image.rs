@@ -1,11 +1,9 @@
 //! `dlrun image`: its verbs and their arguments.
 
-use std::path::PathBuf;
-
 use clap::{Args, Subcommand, ValueHint};
 
 use super::word;
-use crate::foundation::units::{Bytes, Walltime};
+use crate::foundation::units::Walltime;
 use crate::image::catalogue::Accelerator;
 use crate::job::Provenance;
 
@@ -130,9 +128,9 @@ const ADD: &str = "Add an image to the catalogue
 What the image is, its labels say where dlrun built it; options say the rest, and win. The image is run once, as by \
 `dlrun image check`, and taken in where it is as described. Its SHA-256 is computed. Nothing is copied.";
 
-/// What the options say of an image. What is left out is taken from its labels.
+/// What the options say of an image. What is left out is read from its labels, and found out by running it.
 #[derive(Debug, Clone, Args, Default)]
-#[command(next_help_heading = "What the image is; default: what its labels say")]
+#[command(next_help_heading = "What the image is; default: what its labels and a check say")]
 pub(crate) struct Claims {
     /// tensorflow, pytorch, keras, mxnet, jax, ...
     #[arg(long, value_name = "FRAMEWORK")]
@@ -146,27 +144,12 @@ pub(crate) struct Claims {
     /// What the framework computes on
     #[arg(long, value_name = "KIND", value_parser = word(Accelerator::WORDS))]
     pub(crate) gpu: Option<Accelerator>,
-    /// CUDA's version in the image
-    #[arg(long, value_name = "VERSION")]
-    pub(crate) cuda: Option<String>,
-    /// ROCm's version in the image
-    #[arg(long, value_name = "VERSION")]
-    pub(crate) rocm: Option<String>,
     /// A graph compiler that it has: xla, inductor, ...; may be given more than once
     #[arg(long = "compiler", value_name = "COMPILER", value_delimiter = ',')]
     pub(crate) compilers: Vec<String>,
     /// A Python package that it has beside the framework: scikit-learn; may be given more than once
     #[arg(long, value_name = "PACKAGE")]
     pub(crate) with: Vec<String>,
-    /// The least processor that its code runs on: x86-64-v3, or archspec's name such as skylake_avx512
-    #[arg(long, value_name = "NAME")]
-    pub(crate) microarch: Option<String>,
-    /// The MPI in it and its version, such as "openmpi 4.1"
-    #[arg(long, value_name = "MPI")]
-    pub(crate) mpi: Option<String>,
-    /// Its digest; that of a file is checked
-    #[arg(long, value_name = "sha256:HEX")]
-    pub(crate) digest: Option<String>,
     /// It runs with --fakeroot only
     #[arg(long)]
     pub(crate) needs_fakeroot: bool,
@@ -181,19 +164,8 @@ the phases and the last line are shown; the whole log is kept beside the image. 
 #[command(long_about = BUILD)]
 pub(crate) struct ImageBuild {
     /// tensorflow, pytorch, keras, mxnet or jax
-    #[arg(
-        value_name = "FRAMEWORK",
-        default_value = "",
-        hide_default_value = true,
-        required_unless_present = "order"
-    )]
+    #[arg(value_name = "FRAMEWORK")]
     pub(crate) framework: String,
-    /// What is built, as `--submit` wrote it
-    #[arg(long, value_name = "FILE", hide = true)]
-    pub(crate) order: Option<PathBuf>,
-    /// Where relative paths of its definition file start
-    #[arg(long, value_name = "DIR", hide = true)]
-    pub(crate) from_dir: Option<PathBuf>,
     /// The framework's version
     #[arg(long, value_name = "VERSION")]
     pub(crate) version: Option<String>,
@@ -206,56 +178,32 @@ pub(crate) struct ImageBuild {
     /// What the framework is to compute on
     #[arg(long, value_name = "KIND", value_parser = word(Accelerator::WORDS))]
     pub(crate) gpu: Option<Accelerator>,
-    /// A Python package to put in: scikit-learn, 'numpy<2'; may be repeated. With --definition: one that it has
+    /// A Python package to put in: scikit-learn, 'numpy<2'; may be repeated
     #[arg(long, value_name = "PACKAGE")]
     pub(crate) with: Vec<String>,
     /// The processor to build for: x86-64-v3, or archspec's name such as skylake_avx512
     #[arg(long, value_name = "NAME")]
     pub(crate) microarch: Option<String>,
     /// The recipe to take: tensorflow-hub, or one of your own; default: the first that serves
-    #[arg(long, value_name = "NAME", conflicts_with = "definition")]
+    #[arg(long, value_name = "NAME")]
     pub(crate) recipe: Option<String>,
-    /// The base image: a name of the configuration, a file, a sandbox directory or a URI
-    #[arg(long, value_name = "BASE", value_hint = ValueHint::AnyPath)]
-    pub(crate) base: Option<String>,
     /// Its name in the catalogue, and of its file; default: of the target
     #[arg(long, value_name = "NAME")]
     pub(crate) name: Option<String>,
-    /// Build this definition file instead of the recipe's
-    #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath, conflicts_with = "base")]
-    pub(crate) definition: Option<PathBuf>,
     /// Build although there is an image of that name, and take its place
     #[arg(long)]
     pub(crate) force: bool,
     /// Print the definition file and end
-    #[arg(long, conflicts_with_all = ["force", "site", "submit"])]
+    #[arg(long, conflicts_with_all = ["force", "site"])]
     pub(crate) print: bool,
     /// Put it into the site's catalogue, for all users
     #[arg(long)]
     pub(crate) site: bool,
-    /// Build as a job of the scheduler
-    #[arg(long)]
-    pub(crate) submit: bool,
-    /// The job's queue
-    #[arg(long, value_name = "QUEUE", requires = "submit")]
-    pub(crate) queue: Option<String>,
-    /// Whom the job is charged to
-    #[arg(long, value_name = "ACCOUNT", requires = "submit")]
-    pub(crate) account: Option<String>,
-    /// How long the job may take; default: 4h
-    #[arg(long, value_name = "TIME", requires = "submit", value_parser = Walltime::parse)]
-    pub(crate) walltime: Option<Walltime>,
-    /// How many processors the job gets
-    #[arg(long, value_name = "N", requires = "submit", value_parser = clap::value_parser!(u32).range(1..))]
-    pub(crate) cpus: Option<u32>,
-    /// How much memory the job gets: 16GiB
-    #[arg(long, value_name = "SIZE", requires = "submit", value_parser = Bytes::parse)]
-    pub(crate) memory: Option<Bytes>,
 }
 
 #[derive(Debug, Args)]
 pub(crate) struct ImagePull {
-    /// Where it comes from: docker://.., oras://.., library://.., https://.., docker-archive:FILE, oci:DIR
+    /// Where it comes from: docker://.., oras://.., library://.., https://..
     #[arg(value_name = "URI")]
     pub(crate) uri: String,
     /// Its name in the catalogue; default: that of its file, which comes from the URI
@@ -263,9 +211,9 @@ pub(crate) struct ImagePull {
     pub(crate) name: Option<String>,
     #[command(flatten)]
     pub(crate) claims: Claims,
-    /// Do not run it
-    #[arg(long, help_heading = "Options")]
-    pub(crate) no_check: bool,
+    /// The digest that it must have
+    #[arg(long, value_name = "sha256:HEX", help_heading = "Options")]
+    pub(crate) digest: Option<String>,
     /// Fetch it although it is there, and take the place of an image of that name
     #[arg(long, help_heading = "Options")]
     pub(crate) force: bool,

@@ -19,13 +19,11 @@ pub(crate) use self::image::{
     Claims, ImageAdd, ImageArgs, ImageBuild, ImageCheck, ImageList, ImagePull, ImageRemove,
     ImageShow, ImageVerb,
 };
-pub(crate) use self::model::{
-    ModelArgs, ModelEvaluate, ModelFit, ModelPredict, ModelShow, ModelVerb,
-};
+pub(crate) use self::model::{ModelArgs, ModelEvaluate, ModelFit, ModelPredict, ModelVerb};
 pub(crate) use self::records::{Import, Prune};
 pub(crate) use self::report::{Report, ReportFormat};
 use crate::app::job::load::JobRequest;
-use crate::job::{ArraySpec, Overrides, SchedulerKind};
+use crate::job::{ArraySpec, JobState, Overrides, SchedulerKind};
 
 /// Plans, submits, watches and records neural-network training runs on Slurm, Torque, OpenPBS and single machines.
 #[derive(Debug, Parser)]
@@ -262,28 +260,13 @@ pub(crate) struct Render {
     pub(crate) prepare: bool,
 }
 
-/// The words of [`crate::job::JobState`].
-const STATES: [&str; 11] = [
-    "pending",
-    "running",
-    "suspended",
-    "completed",
-    "failed",
-    "timeout",
-    "out_of_memory",
-    "preempted",
-    "node_fail",
-    "cancelled",
-    "unknown",
-];
-
 #[derive(Debug, Args)]
 pub(crate) struct List {
     /// At most this many runs
     #[arg(short = 'n', long, value_name = "N", default_value_t = 20)]
     pub(crate) limit: usize,
     /// Only runs in this state
-    #[arg(long, value_name = "STATE", value_parser = STATES)]
+    #[arg(long, value_name = "STATE", value_parser = JobState::NAMES)]
     pub(crate) state: Option<String>,
     /// Only runs of this job name
     #[arg(long)]
@@ -310,15 +293,8 @@ pub(crate) struct Show {
     /// One element of an array
     #[arg(long, value_name = "INDEX")]
     pub(crate) element: Option<u32>,
-    /// All that was measured over time: the least, mean and greatest of each column, with --json the numbers
-    #[arg(long)]
-    pub(crate) series: bool,
-    /// With --series --json: into how many points the run is thinned at most, up to 10000
-    #[arg(long, value_name = "N", default_value_t = 300, requires = "series",
-          value_parser = clap::value_parser!(u32).range(1..=10_000))]
-    pub(crate) points: u32,
     /// A run of this database, as `dlrun import --store` makes it, instead of your own
-    #[arg(long, value_name = "DB", value_hint = ValueHint::FilePath, conflicts_with_all = ["history", "series"])]
+    #[arg(long, value_name = "DB", value_hint = ValueHint::FilePath, conflicts_with = "history")]
     pub(crate) store: Option<PathBuf>,
 }
 
@@ -411,10 +387,8 @@ fn elements(text: &str) -> Result<ArraySpec, String> {
 
 const EXPLAIN: &str = "Explain saved scheduler output
 
-Reads saved outputs: squeue, sacct and scontrol show job or node, sinfo, seff, qstat, qstat -f and -x, and pbsnodes in the \
-forms that they print, refusals of sbatch and qsub, and the lines in a job's own output by which the scheduler \
-says why it ended the job. Prompts, quote marks and indentation may be left in; of several outputs in one \
-text each is shown. For a table without a head, keep the command above it or name the columns.";
+Reads saved outputs of one command: squeue and sacct with their head, scontrol show job, qstat -f (also -x and -F json), \
+refusals of sbatch and qsub, and the lines in a job's own output by which the scheduler says why it ended the job.";
 
 const TIMINGS: &str = "Show which epochs, steps and rates dlrun finds in a saved output, and from which lines.\n\n\
 Nothing is run and nothing is recorded. It is the way to try a pattern before a job waits for a day. Durations are as \
@@ -441,12 +415,6 @@ pub(crate) struct Explain {
     /// The saved output; - is standard input
     #[arg(default_value = "-", value_hint = ValueHint::FilePath)]
     pub(crate) file: PathBuf,
-    /// The columns of a table without a head, as the program calls them: JobID,State,ExitCode
-    #[arg(long, value_name = "NAMES", value_delimiter = ',')]
-    pub(crate) columns: Vec<String>,
-    /// What separates two columns
-    #[arg(long, value_name = "TEXT", default_value = "|")]
-    pub(crate) separator: String,
 }
 
 #[derive(Debug, Args)]

@@ -19,7 +19,7 @@ pub(crate) enum ModelVerb {
     Fit(ModelFit),
     /// Show what a model has learned, from how many runs, and what it cannot say
     Show(ModelShow),
-    /// Evaluate the model on held-out runs, or by its forecasts
+    /// Evaluate the model on held-out runs
     #[command(long_about = EVALUATE)]
     Evaluate(ModelEvaluate),
     /// Predict how long a job takes, and how much memory, with how sure that is
@@ -31,11 +31,10 @@ const FIT: &str = "Learn from the recorded runs how long trainings take
 Reads all runs of your records, or of --store, and keeps the model under models/ of the state directory; `plan` and `submit` use \
 it from then on. The last models are kept (setting `model.keep`), and can be shown by their names. How it works: docs/model.md.";
 
-const EVALUATE: &str = "Evaluate the model on held-out runs, or by its forecasts
+const EVALUATE: &str = "Evaluate the model on held-out runs
 
-Without --live parts of the recorded runs are held back in turn, a model is fitted on the rest, and its predictions \
-are compared with what was measured, beside the simplest guess: the last similar run. With --live the forecasts that were made when runs \
-were submitted are compared with these runs.";
+Parts of the recorded runs are held back in turn, a model is fitted on the rest, and its predictions are compared with what was \
+measured.";
 
 impl ModelVerb {
     /// The model that is asked for, by name or file.
@@ -67,9 +66,6 @@ pub(crate) struct ModelFit {
     /// Only write the model to this file; it is not activated
     #[arg(short, long, value_name = "FILE", value_hint = ValueHint::FilePath, conflicts_with = "publish")]
     pub(crate) output: Option<PathBuf>,
-    /// Has no effect: the new model is always activated
-    #[arg(long, hide = true)]
-    pub(crate) force: bool,
 }
 
 #[derive(Debug, Args)]
@@ -77,9 +73,6 @@ pub(crate) struct ModelShow {
     /// One of your models, or a file; without: the one that plans use
     #[arg(value_name = "NAME|FILE", value_hint = ValueHint::FilePath)]
     pub(crate) model: Option<PathBuf>,
-    /// All effects, not only the ten that are shown of each kind
-    #[arg(long)]
-    pub(crate) all: bool,
 }
 
 #[derive(Debug, Args)]
@@ -87,9 +80,6 @@ pub(crate) struct ModelEvaluate {
     /// Of the runs of this database instead of your own records
     #[arg(long, value_name = "DB", value_hint = ValueHint::FilePath)]
     pub(crate) store: Option<PathBuf>,
-    /// By the forecasts that were made when the runs were submitted
-    #[arg(long)]
-    pub(crate) live: bool,
 }
 
 #[derive(Debug, Args)]

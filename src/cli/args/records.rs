@@ -7,12 +7,12 @@ use clap::{Args, ValueHint};
 pub(super) const IMPORT: &str = "Read runs back that `dlrun export --format jsonl` wrote, here or elsewhere
 
 The same file twice changes nothing, and of two versions of a row the newer one stays, whichever comes first. Invalid lines are \
-reported and left out (exit code 65), all other rows are imported. Into your own records the files are copied, so that `list --reindex` \
+reported and left out (exit code 65), and so are samples; all other rows are imported. Into your own records the files are copied, so that `list --reindex` \
 finds them again; runs that have a directory there are left alone. Rows of a run that did not come yet wait for it.";
 
 pub(super) const PRUNE: &str = "Delete the records of runs that are over
 
-Shows what would go; --yes deletes it. The output files stay unless --outputs is given. A run that is pending or running is never \
+Shows what would go; --yes deletes it. The output files stay. A run that is pending or running is never \
 deleted, nor one whose end is not known for less than two weeks. What was exported before stays exported.";
 
 #[derive(Debug, Args)]
@@ -26,9 +26,6 @@ pub(crate) struct Prune {
     /// Keep the newest N finished runs
     #[arg(long, value_name = "N")]
     pub(crate) keep: Option<usize>,
-    /// Delete their output files too
-    #[arg(long)]
-    pub(crate) outputs: bool,
     /// Delete; without it nothing is deleted
     #[arg(long)]
     pub(crate) yes: bool,
@@ -42,10 +39,4 @@ pub(crate) struct Import {
     /// Into this database, made where it is missing, instead of your own records
     #[arg(long, value_name = "DB", value_hint = ValueHint::FilePath)]
     pub(crate) store: Option<PathBuf>,
-    /// Has no effect: invalid lines are always skipped
-    #[arg(long, hide = true)]
-    pub(crate) keep_going: bool,
-    /// Show what would be imported, and change nothing
-    #[arg(long)]
-    pub(crate) dry_run: bool,
 }

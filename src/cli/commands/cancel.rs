@@ -1,16 +1,30 @@
 //! `dlrun cancel`: asks schedulers to stop runs.
 
-use std::time::Duration;
+use serde::Serialize;
 
-use serde_json::{Value, json};
-
-use crate::app::error::{Error, Kind};
-use crate::app::runs::plan_of;
+use crate::app::error::{Error, ErrorAnswer, Kind};
 use crate::app::session::Session;
 use crate::app::track::{Tracked, Tracker, job_ref};
 use crate::cli::args::Cancel;
+use crate::cli::summary::Runs;
 use crate::foundation::clock::now_ms;
 use crate::job::{ArraySpec, JobState, RunId};
+
+/// What was done to a run.
+#[derive(Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+pub(crate) struct CancelledRun {
+    run_id: RunId,
+    /// Whether its scheduler was asked.
+    asked: bool,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    state_before: Option<JobState>,
+    /// Those that were cancelled, of an array.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    elements: Option<ArraySpec>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    error: Option<ErrorAnswer>,
+}
 
 /// Runs the verb. All runs are found before any is cancelled; a run that is over stays as it is. One that cannot be
 /// cancelled does not keep the rest from it.
@@ -25,15 +39,14 @@ pub(crate) fn run(session: &Session, args: &Cancel) -> Result<u8, Error> {
         named(&mut tracker, &args.runs)?
     };
     let tracked = tracker.refresh(&run_ids, false)?;
-    match (&args.element, tracked.first()) {
-        (Some(asked), Some(tracked)) => expect_elements(asked, tracked)?,
-        _ => give_notice(&tracker, &tracked),
+    if let (Some(asked), Some(tracked)) = (&args.element, tracked.first()) {
+        expect_elements(asked, tracked)?;
     }
     let (mut runs, mut text, mut failures) = (Vec::new(), String::new(), Vec::new());
     for tracked in tracked {
         match cancel(session, &tracker, &tracked, args.element.as_ref()) {
-            Ok((value, line)) => {
-                runs.push(value);
+            Ok((run, line)) => {
+                runs.push(run);
                 text.push_str(&line);
             }
             Err(error) => failures.push((tracked.record.run_id, error)),
@@ -47,37 +60,21 @@ pub(crate) fn run(session: &Session, args: &Cancel) -> Result<u8, Error> {
     }
     // The exit code is that of the worst.
     let worst = failures.iter().map(|(_, error)| error.kind.code()).max();
-    for (run_id, error) in &failures {
+    for (run_id, error) in failures {
         session.note(&format!("run {run_id} was not cancelled:"));
         if !session.output.json {
-            session.output.failure(error);
+            session.output.failure(&error);
         }
-        runs.push(json!({ "run_id": run_id, "asked": false, "error": error.to_json() }));
+        runs.push(CancelledRun {
+            run_id,
+            asked: false,
+            state_before: None,
+            elements: None,
+            error: Some(error.answer()),
+        });
     }
-    session.answer(&json!({ "runs": runs }), &text)?;
+    session.answer(&Runs { runs }, &text)?;
     Ok(worst.unwrap_or(0))
-}
-
-/// How long programs have between the notice and `qdel`; nodes look for it every two seconds.
-const NOTICE: Duration = Duration::from_secs(4);
-
-/// Torque kills all nodes but the first at once. Their scripts see a cancel that is written down, and pass it on as SIGTERM.
-fn give_notice(tracker: &Tracker<'_>, tracked: &[Tracked]) {
-    let mut is_given = false;
-    for run in tracked {
-        let (record, state) = (&run.record, run.status.state);
-        if run.kills_nodes_at_once()
-            && record.nodes > 1
-            && state == JobState::Running
-            && let Ok(run) = tracker.state.run(&record.run_id)
-            && plan_of(&run).is_some_and(|plan| plan.launcher.runs_on_each_node())
-        {
-            is_given |= run.write_cancel(now_ms(), None).is_ok();
-        }
-    }
-    if is_given {
-        std::thread::sleep(NOTICE);
-    }
 }
 
 fn named(tracker: &mut Tracker<'_>, texts: &[String]) -> Result<Vec<RunId>, Error> {
@@ -109,7 +106,7 @@ fn cancel(
     tracker: &Tracker<'_>,
     tracked: &Tracked,
     asked: Option<&ArraySpec>,
-) -> Result<(Value, String), Error> {
+) -> Result<(CancelledRun, String), Error> {
     let (record, state) = (&tracked.record, tracked.status.state);
     let id = &record.run_id.as_str()[..6];
     let left: Option<Vec<u32>> = asked.map(|asked| {
@@ -119,13 +116,19 @@ fn cancel(
         left.filter(|element| asked.contains(*element)).collect()
     });
     let is_over = state.is_final() || left.as_ref().is_some_and(Vec::is_empty);
-    let mut value = json!({ "run_id": record.run_id, "asked": !is_over, "state_before": state });
+    let mut cancelled = CancelledRun {
+        run_id: record.run_id.clone(),
+        asked: !is_over,
+        state_before: Some(state),
+        elements: None,
+        error: None,
+    };
     if is_over {
         let line = match asked.filter(|_| !state.is_final()) {
             Some(asked) => format!("{}{id} is over already\n", elements_of(asked)),
             None => format!("{id} ({}) is over already: {state}\n", record.name),
         };
-        return Ok((value, line));
+        return Ok((cancelled, line));
     }
     let run = tracker.state.run(&record.run_id)?;
     let Some(job) = job_ref(&run, record) else {
@@ -144,10 +147,8 @@ fn cancel(
     let of = elements.as_ref().map(elements_of).unwrap_or_default();
     let (scheduler, name, job) = (record.scheduler.as_str(), &record.name, &job.job_id);
     let line = format!("asked {scheduler} to cancel {of}{id} ({name}, job {job})\n");
-    if let Some(elements) = elements {
-        value["elements"] = json!(elements);
-    }
-    Ok((value, line))
+    cancelled.elements = elements;
+    Ok((cancelled, line))
 }
 
 /// `elements 3-5 of `

@@ -1,52 +1,54 @@
 //! `dlrun check`: what is wrong with a job file, and what the scheduler would say.
 
-use serde_json::json;
+use serde::Serialize;
 
-use crate::app::error::{Error, Kind};
-use crate::app::job::load::{Against, Job, JobRequest};
-use crate::app::job::modules::{self, Loaded};
+use crate::app::error::Error;
+use crate::app::job::load::{Against, Job, JobRequest, SiteAsked};
 use crate::app::job::refusal::dry_run;
 use crate::app::session::Session;
+use crate::job::SchedulerKind;
+
+/// What was found out about a job file.
+#[derive(Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+pub(crate) struct Checked<'a> {
+    job_file: &'a str,
+    scheduler: SchedulerKind,
+    site: Option<SiteAsked<'a>>,
+    scheduler_says: Option<&'a str>,
+    python_environment_ready: Option<bool>,
+    image_to_build: Option<&'a str>,
+    warnings: &'a [String],
+    notes: &'a [String],
+}
 
 /// Runs the verb.
 pub(crate) fn run(session: &Session, args: &JobRequest) -> Result<u8, Error> {
     let job = Job::load(session, args, Against::Site)?;
     let plan = &job.plan;
     plan.warnings.iter().for_each(|text| session.warning(text));
-    let (mut verdict, mut modules) = (None, None);
+    let mut verdict = None;
     if !args.no_check {
         verdict = dry_run(session, &job)?;
-        modules = (!plan.modules.is_empty()).then(|| modules::load(&plan.modules));
-    }
-    if let Some(Loaded::No { module, said }) = &modules {
-        let message = format!("`run.modules`: `{module}` does not load here: {said}");
-        let hint = "if it exists on the compute nodes only, check with `--no-check`";
-        return Err(Error::new(Kind::Missing, message).hinted(hint));
     }
     let environment_ready = job.python.as_ref().map(|python| python.ready);
-    let value = json!({
-        "job_file": plan.job_file,
-        "scheduler": plan.scheduler,
-        "site": job.site_json(),
-        "scheduler_says": verdict,
-        "python_environment_ready": environment_ready,
-        // null: there are none, or it is not known.
-        "modules_load": (modules == Some(Loaded::Yes)).then_some(true),
-        "image_to_build": job.to_build.as_ref().map(|order| &order.entry.name),
-        "warnings": plan.warnings,
-        "notes": plan.notes,
-    });
+    let image_to_build = job.to_build.as_ref();
+    let answer = Checked {
+        job_file: &plan.job_file,
+        scheduler: plan.scheduler,
+        site: job.site_asked(),
+        scheduler_says: verdict.as_deref(),
+        python_environment_ready: environment_ready,
+        image_to_build: image_to_build.map(|order| order.entry.name.as_str()),
+        warnings: &plan.warnings,
+        notes: &plan.notes,
+    };
     let (file, scheduler) = (args.file.display(), plan.scheduler.as_str());
     let mut lines = vec![format!("{file} is valid; it would go to {scheduler}")];
     if !args.no_check {
         lines.extend(against_the_site(&job));
-        let verdict = verdict.filter(|verdict| !verdict.is_empty());
+        let verdict = verdict.as_ref().filter(|verdict| !verdict.is_empty());
         lines.extend(verdict.map(|verdict| format!("slurm says: {verdict}")));
-    }
-    match modules {
-        Some(Loaded::Yes) => lines.push("its modules load here".to_owned()),
-        Some(Loaded::Unknown(why)) => lines.push(format!("its modules were not tried: {why}")),
-        _ => {}
     }
     lines.extend(plan.notes.iter().map(|note| format!("note: {note}")));
     if environment_ready == Some(false) {
@@ -57,7 +59,7 @@ pub(crate) fn run(session: &Session, args: &JobRequest) -> Result<u8, Error> {
         let text = format!("the image {name} is not built yet; `dlrun submit` builds it first");
         lines.push(text);
     }
-    session.answer(&value, &(lines.join("\n") + "\n"))
+    session.answer(&answer, &(lines.join("\n") + "\n"))
 }
 
 /// What was compared, and what could not be.

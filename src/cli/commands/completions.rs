@@ -2,19 +2,29 @@
 
 use clap::{Command, CommandFactory};
 use clap_complete::Shell;
-use serde_json::json;
+use serde::Serialize;
 
 use crate::app::error::Error;
 use crate::app::output::Output;
 use crate::cli::args::{Cli, Completions};
 
+/// The completions of a shell.
+#[derive(Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+pub(crate) struct CompletionScript {
+    shell: String,
+    script: String,
+}
+
 /// Runs the verb.
 pub(crate) fn run(output: Output, args: &Completions) -> Result<u8, Error> {
     let mut script = Vec::new();
     clap_complete::generate(args.shell, &mut offered(), "dlrun", &mut script);
-    let script = with_words(args.shell, &String::from_utf8_lossy(&script));
-    let value = json!({ "shell": args.shell.to_string(), "script": script });
-    output.document(&value, &script)
+    let answer = CompletionScript {
+        shell: args.shell.to_string(),
+        script: with_words(args.shell, &String::from_utf8_lossy(&script)),
+    };
+    output.document(&answer, &answer.script)
 }
 
 /// Adds runs, queues and images, which `dlrun words` lists. Other shells complete verbs and options.

@@ -1,7 +1,7 @@
-//! `dlrun config show`: every setting, its value and where the value comes from; then the site's tables. And
+//! `dlrun config show`: every setting, its value and where the value comes from. And
 //! `dlrun config events-module`, which prints the Python module for `DLRUN_EVENTS`.
 
-use serde_json::{Value, json};
+use serde::Serialize;
 
 use crate::app::error::Error;
 use crate::app::output::Output;
@@ -12,21 +12,49 @@ use crate::config::{Origin, Setting};
 /// The module, as it is installed; in the binary, so that it comes with dlrun.
 const EVENTS_MODULE: &str = include_str!("../../../python/dlrun_events.py");
 
+/// The module for programs.
+#[derive(Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+pub(crate) struct EventsModule {
+    name: &'static str,
+    text: &'static str,
+}
+
+/// Every setting.
+#[derive(Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+pub(crate) struct ShownSettings<'a> {
+    settings: Vec<ShownSetting<'a>>,
+}
+
+#[derive(Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+struct ShownSetting<'a> {
+    name: &'static str,
+    value: Option<String>,
+    origin: &'a Origin,
+    /// The origin as text.
+    from: String,
+    about: &'static str,
+    /// The environment variable that sets it.
+    variable: String,
+}
+
 /// Prints the module.
 pub(crate) fn events_module(output: Output) -> Result<u8, Error> {
-    let value = json!({ "name": "dlrun_events.py", "text": EVENTS_MODULE });
-    output.document(&value, EVENTS_MODULE)
+    let answer = EventsModule {
+        name: "dlrun_events.py",
+        text: EVENTS_MODULE,
+    };
+    output.document(&answer, EVENTS_MODULE)
 }
 
 /// Runs the verb.
 pub(crate) fn run(session: &Session) -> Result<u8, Error> {
     let settings = session.settings.all();
-    let entries = session.settings.tables().entries();
-    let to_entry = |(name, origin): &(String, &Origin)| json!({ "name": name, "origin": origin, "from": origin.to_string() });
-    let value = json!({
-        "settings": settings.iter().map(to_json).collect::<Vec<_>>(),
-        "tables": entries.iter().map(to_entry).collect::<Vec<_>>(),
-    });
+    let answer = ShownSettings {
+        settings: settings.iter().map(ShownSetting::new).collect(),
+    };
     let rows = settings.iter().map(|setting| {
         [
             setting.key.name.to_owned(),
@@ -35,20 +63,19 @@ pub(crate) fn run(session: &Session) -> Result<u8, Error> {
             setting.key.about.to_owned(),
         ]
     });
-    let mut text = headed(["SETTING", "VALUE", "FROM", "WHAT IT IS"], rows);
-    let rows = entries.into_iter();
-    let rows = rows.map(|(name, origin)| [name, origin.to_string()]);
-    text.push_str(&headed(["TABLE", "FROM"], rows));
-    session.answer(&value, &text)
+    let text = headed(["SETTING", "VALUE", "FROM", "WHAT IT IS"], rows);
+    session.answer(&answer, &text)
 }
 
-fn to_json(setting: &Setting) -> Value {
-    json!({
-        "name": setting.key.name,
-        "value": setting.value.as_ref().map(ToString::to_string),
-        "origin": setting.origin,
-        "from": setting.origin.to_string(),
-        "about": setting.key.about,
-        "variable": setting.key.variable(),
-    })
+impl<'a> ShownSetting<'a> {
+    fn new(setting: &'a Setting) -> Self {
+        Self {
+            name: setting.key.name,
+            value: setting.value.as_ref().map(ToString::to_string),
+            origin: &setting.origin,
+            from: setting.origin.to_string(),
+            about: setting.key.about,
+            variable: setting.key.variable(),
+        }
+    }
 }

@@ -4,24 +4,37 @@ use std::fs::OpenOptions;
 use std::io::{ErrorKind, Write};
 use std::path::{Path, absolute};
 
-use serde_json::{Value, json};
+use serde::Serialize;
 
 use crate::app::error::{Error, Kind};
-use crate::app::job::schedulers;
 use crate::app::job::source::{read, read_text};
-use crate::app::session::Session;
+use crate::app::output::Output;
 use crate::cli::args::Convert;
-use crate::foundation::diagnostic::Problem;
-use crate::job::convert::{Converted, Note, ScriptPlace, convert};
-use crate::job::{self, JobId};
-use crate::plan::{SiteFacts, TargetFacts, asked_scheduler, resolve};
+use crate::foundation::diagnostic::line_and_column;
+use crate::job::convert::{Note, ScriptPlace, convert};
 
-/// More than a job file has keys and options that could be refused.
-const MOST_LEFT_OUT: usize = 100;
+/// A job file with what has no place in it.
+#[derive(Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+pub(crate) struct ConvertedJob<'a> {
+    from: &'static str,
+    job_file: &'a str,
+    notes: Vec<ConvertedNote<'a>>,
+}
+
+#[derive(Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+struct ConvertedNote<'a> {
+    about: &'a str,
+    message: &'a str,
+    line: Option<usize>,
+    column: Option<usize>,
+    /// Whether it is a fault that must be mended.
+    refusal: bool,
+}
 
 /// Runs the verb.
-pub(crate) fn run(session: &Session, args: &Convert) -> Result<u8, Error> {
-    let output = session.output;
+pub(crate) fn run(output: Output, args: &Convert) -> Result<u8, Error> {
     let mut shown = args.file.to_string_lossy();
     let (text, place) = if args.file == Path::new("-") {
         shown = "standard input".into();
@@ -29,9 +42,8 @@ pub(crate) fn run(session: &Session, args: &Convert) -> Result<u8, Error> {
     } else {
         (read(&args.file)?, Some(script_place(args)?))
     };
-    let mut converted = convert(&text, place.as_ref())
+    let converted = convert(&text, place.as_ref())
         .map_err(|problems| Error::in_file(Kind::JobFile, &shown, &text, problems))?;
-    make_acceptable(session, &mut converted);
     if let Some(path) = &args.output {
         write(path, &converted.job_file)?;
     }
@@ -44,31 +56,13 @@ pub(crate) fn run(session: &Session, args: &Convert) -> Result<u8, Error> {
         Some(_) => "",
         None => &converted.job_file,
     };
-    output.document(&to_json(&converted, &text), printed)
-}
-
-/// What `dlrun check` would refuse is left out: what no site takes, and where nothing names the scheduler, what the one of
-/// this machine does not take.
-fn make_acceptable(session: &Session, converted: &mut Converted) {
-    for _ in 0..MOST_LEFT_OUT {
-        let Ok(spec) = job::parse(&converted.job_file) else {
-            return;
-        };
-        let asked = asked_scheduler(&spec, &session.settings).map(|(kind, _)| kind);
-        let mut facts = SiteFacts::unknown("/job.toml".into());
-        facts.schedulers = schedulers::look(session, asked).found;
-        for depend in &spec.resources.depends {
-            let target = depend.value.target.clone();
-            let jobs = TargetFacts::Jobs(vec![JobId(target.clone())]);
-            let _ = facts.targets.insert(target, jobs);
-        }
-        let Err(problems) = resolve(&spec, &session.settings, &facts) else {
-            return;
-        };
-        if !problems.iter().any(|problem| converted.leave_out(problem)) {
-            return;
-        }
-    }
+    let notes = converted.notes.iter();
+    let answer = ConvertedJob {
+        from: converted.format.as_str(),
+        job_file: &converted.job_file,
+        notes: notes.map(|note| ConvertedNote::new(note, &text)).collect(),
+    };
+    output.document(&answer, printed)
 }
 
 /// How the job file names the script: by its place beside the job file, else in full.
@@ -103,22 +97,16 @@ fn write(path: &Path, text: &str) -> Result<(), Error> {
     })
 }
 
-fn to_json(converted: &Converted, text: &str) -> Value {
-    let note = |note: &Note| {
-        let place = Problem {
-            span: note.span.clone(),
-            message: String::new(),
-            hint: None,
+impl ConvertedNote<'_> {
+    fn new<'a>(note: &'a Note, text: &str) -> ConvertedNote<'a> {
+        let at = note.span.as_ref().map(|span| span.start);
+        let place = at.and_then(|at| line_and_column(at, text));
+        ConvertedNote {
+            about: &note.about,
+            message: &note.message,
+            line: place.map(|(line, _)| line),
+            column: place.map(|(_, column)| column),
+            refusal: note.is_refusal,
         }
-        .position(text);
-        json!({
-            "about": note.about,
-            "message": note.message,
-            "line": place.map(|(line, _)| line),
-            "column": place.map(|(_, column)| column),
-            "refusal": note.is_refusal,
-        })
-    };
-    let notes: Vec<Value> = converted.notes.iter().map(note).collect();
-    json!({ "from": converted.format.as_str(), "job_file": converted.job_file, "notes": notes })
+    }
 }

@@ -1,7 +1,7 @@
 //! `dlrun explain`: what a scheduler printed, in dlrun's words.
 
 use crate::app::error::Error;
-use crate::app::explain::{JobSeen, NodeSeen, Printed, Seen, explain, slurm_reason_meaning};
+use crate::app::explain::{JobSeen, Printed, Seen, explain, slurm_reason_meaning};
 use crate::app::output::Output;
 use crate::cli::args::Explain;
 use crate::cli::table::{headed, or_dash};
@@ -9,63 +9,43 @@ use crate::foundation::units::display_seconds;
 
 /// Runs the verb. It knows no state directory and asks no scheduler.
 pub(crate) fn run(output: Output, args: &Explain) -> Result<u8, Error> {
-    let seen = explain(&args.file, &args.columns, &args.separator)?;
+    let seen = explain(&args.file)?;
     output.result(&seen, &to_text(&seen))
 }
 
 fn to_text(seen: &Seen) -> String {
     let mut text = format!("{} of {}\n", seen.form, seen.scheduler);
-    if let Some(submitted) = &seen.submitted {
-        let id = &submitted.job_id;
-        text.push_str(&format!("the job was accepted: its id is {id}\n"));
-    }
     if let Some(error) = &seen.error {
         let later = match error.transient {
             true => " (it may succeed a little later)",
             false => "",
         };
-        let (class, said, meaning) = (&error.error_class, &error.words, &error.meaning);
-        text.push_str(&format!("{class}{later}: {said}\n  {meaning}\n"));
+        let (class, words, meaning) = (&error.error_class, &error.words, &error.meaning);
+        text.push_str(&format!("{class}{later}: {words}\n  {meaning}\n"));
     }
-    text.push_str(&jobs(&seen.jobs, seen.scheduler == "slurm"));
-    text.push_str(&nodes(&seen.nodes));
-    let usage = seen.jobs.iter().flat_map(|job| &job.usage);
-    text.extend(usage.map(|line| format!("  {line}\n")));
-    let also = seen.also.iter();
-    text.extend(also.map(|other| format!("\n{}", to_text(other))));
-    let unread = seen.unread.iter();
-    text.extend(unread.map(|command| format!("\nnot recognised: the output of `{command}`\n")));
-    text
-}
-
-fn jobs(jobs: &[JobSeen], is_slurm: bool) -> String {
     let heads = [
-        "JOB", "NAME", "STATE", "SAID", "EXIT", "STARTED", "RAN", "NODES", "GPUS", "REASON",
+        "JOB", "NAME", "STATE", "SAID", "EXIT", "STARTED", "RAN", "NODES", "REASON",
     ];
     let row = |job: &JobSeen| {
         [
             or_dash(job.job_id.as_ref()),
             or_dash(job.name.as_ref()),
-            match &job.guess {
-                Some(guess) => format!("{} (perhaps {guess})", job.state),
-                None => job.state.clone(),
-            },
+            job.state.clone(),
             job.raw_state.clone(),
             exit(job),
             or_dash(job.start.as_ref().map(printed)),
             or_dash(job.elapsed_s.map(seconds)),
             or_dash(job.nodes),
-            or_dash(job.gpus),
-            reason(job, is_slurm),
+            reason(job, seen.scheduler == "slurm"),
         ]
     };
-    headed(heads, jobs.iter().map(row))
+    text + &headed(heads, seen.jobs.iter().map(row))
 }
 
 /// The reason, and what Slurm means by it.
 fn reason(job: &JobSeen, is_slurm: bool) -> String {
-    let said = job.reason.clone().unwrap_or_default();
-    let meaning = slurm_reason_meaning(&said).filter(|_| is_slurm && job.state == "pending");
+    let words = job.reason.clone().unwrap_or_default();
+    let meaning = slurm_reason_meaning(&words).filter(|_| is_slurm && job.state == "pending");
     let start = job.expected_start.as_ref();
     let start = start.map(|start| format!("expected to start {}", printed(start)));
     let known: Vec<String> = meaning
@@ -73,10 +53,10 @@ fn reason(job: &JobSeen, is_slurm: bool) -> String {
         .into_iter()
         .chain(start)
         .collect();
-    match (said.as_str(), known.join("; ")) {
+    match (words.as_str(), known.join("; ")) {
         ("", known) => known,
-        (_, known) if known.is_empty() => said,
-        (_, known) => format!("{said}: {known}"),
+        (_, known) if known.is_empty() => words,
+        (_, known) => format!("{words}: {known}"),
     }
 }
 
@@ -102,20 +82,4 @@ fn printed(moment: &Printed) -> String {
 #[allow(clippy::cast_precision_loss)] // A run time of 285 million years is the first that would lose one.
 fn seconds(seconds: u64) -> String {
     display_seconds(seconds as f64)
-}
-
-fn nodes(nodes: &[NodeSeen]) -> String {
-    let heads = ["NODE", "STATE", "SAID", "CPUS", "GPUS", "IN USE", "REASON"];
-    let row = |node: &NodeSeen| {
-        [
-            node.name.clone(),
-            node.state.clone(),
-            node.raw_state.clone(),
-            or_dash(node.cpus),
-            or_dash(node.gpus_total),
-            or_dash(node.gpus_used),
-            node.reason.clone().unwrap_or_default(),
-        ]
-    };
-    headed(heads, nodes.iter().map(row))
 }

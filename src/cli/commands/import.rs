@@ -1,27 +1,18 @@
 //! `dlrun import`: rows of JSON Lines become runs again.
 
-use crate::app::error::Error;
-use crate::app::import::{FileTaken, ImportRequest, Outcome, import};
+use crate::app::error::{Error, Kind};
+use crate::app::import::import;
 use crate::app::session::Session;
 use crate::cli::args::Import;
 
 /// Runs the verb.
 pub(crate) fn run(session: &Session, args: &Import) -> Result<u8, Error> {
-    let request = ImportRequest {
-        files: args.files.clone(),
-        store: args.store.clone(),
-        dry_run: args.dry_run,
-    };
-    let imported = import(session, &request)?;
-    let mut text = String::new();
-    for FileTaken { file, outcome } in &imported.files {
-        if let Outcome::Taken(counts) = outcome {
-            text.push_str(&format!("{file}: {}\n", counts.to_text()));
-        }
-    }
-    if args.dry_run {
-        text.push_str("nothing was changed\n");
-    }
+    let imported = import(session, &args.files, args.store.as_deref())?;
+    let files = imported.files.iter();
+    let text: String = files
+        .map(|file| format!("{}: {}\n", file.file, file.counts.to_text()))
+        .collect();
     session.answer(&imported, &text)?;
-    Ok(imported.exit_code)
+    let is_valid = imported.files.iter().all(|file| file.counts.wrong == 0);
+    Ok(if is_valid { 0 } else { Kind::Data.code() })
 }

@@ -1,22 +1,46 @@
 //! `dlrun list`: runs, newest first.
 
-use serde_json::{Value, json};
+use serde::Serialize;
 
 use crate::app::error::Error;
 use crate::app::runs::{Filter, ListRequest, RunRow, list_runs};
 use crate::app::session::Session;
 use crate::app::times::{ago, seconds_between};
 use crate::cli::args::List;
-use crate::cli::summary::reason_text;
+use crate::cli::summary::{Runs, reason_text};
 use crate::cli::table::{fitted, or_dash, table};
 use crate::foundation::clock::now_ms;
 use crate::foundation::units::display_seconds;
-use crate::job::JobState;
-use crate::record::{Cause, CauseKind, Status};
+use crate::job::{JobId, JobState, RunId, SchedulerKind};
+use crate::record::{Cause, CauseKind, ElementCounts, ExitStatus, Status};
+
+/// A run of the list.
+#[derive(Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+pub(crate) struct ListedRun<'a> {
+    run_id: &'a RunId,
+    /// The shortest beginning of its id that means no other.
+    prefix: &'a str,
+    name: &'a str,
+    state: JobState,
+    raw_state: Option<&'a str>,
+    reason: Option<&'a str>,
+    exit: Option<ExitStatus>,
+    scheduler: SchedulerKind,
+    job_id: Option<&'a JobId>,
+    user: &'a str,
+    submitted_at_ms: u64,
+    started_at_ms: Option<u64>,
+    ended_at_ms: Option<u64>,
+    output: Option<&'a str>,
+    stuck: bool,
+    elements: Option<&'a ElementCounts>,
+    cause: Option<&'a Cause>,
+}
 
 /// Runs the verb.
 pub(crate) fn run(session: &Session, args: &List) -> Result<u8, Error> {
-    let state = args.state.as_deref().map(JobState::from_word);
+    let state = args.state.as_deref().and_then(JobState::from_word);
     let filter = Filter {
         name: args.name.clone(),
         states: state.into_iter().collect(),
@@ -32,32 +56,35 @@ pub(crate) fn run(session: &Session, args: &List) -> Result<u8, Error> {
     let Some(rows) = list_runs(session, &request)? else {
         let place = session.settings.state_dir().display();
         let text = format!("no runs in {place}; `dlrun submit JOB_FILE` makes one\n");
-        return session.answer(&json!({ "runs": [] }), &text);
+        return session.answer(&Runs::<ListedRun<'_>> { runs: Vec::new() }, &text);
     };
-    let runs: Vec<Value> = rows.iter().map(to_json).collect();
-    session.answer(&json!({ "runs": runs }), &to_text(&rows))
+    let runs = rows.iter().map(ListedRun::new).collect();
+    session.answer(&Runs { runs }, &to_text(&rows))
 }
 
-fn to_json((row, prefix): &(RunRow, String)) -> Value {
-    json!({
-        "run_id": row.record.run_id,
-        "prefix": prefix,
-        "name": row.record.name,
-        "state": row.status.state,
-        "raw_state": row.status.raw_state,
-        "reason": row.status.reason,
-        "exit": row.status.exit,
-        "scheduler": row.record.scheduler,
-        "job_id": row.record.job_id,
-        "user": row.record.user,
-        "submitted_at_ms": row.record.submitted_at_ms,
-        "started_at_ms": row.status.started_at_ms,
-        "ended_at_ms": row.status.ended_at_ms,
-        "output": row.record.output,
-        "stuck": row.status.stuck,
-        "elements": row.status.elements,
-        "cause": row.status.cause,
-    })
+impl<'a> ListedRun<'a> {
+    fn new((row, prefix): &'a (RunRow, String)) -> Self {
+        let (record, status) = (&row.record, &row.status);
+        Self {
+            run_id: &record.run_id,
+            prefix,
+            name: &record.name,
+            state: status.state,
+            raw_state: status.raw_state.as_deref(),
+            reason: status.reason.as_deref(),
+            exit: status.exit,
+            scheduler: record.scheduler,
+            job_id: record.job_id.as_ref(),
+            user: &record.user,
+            submitted_at_ms: record.submitted_at_ms,
+            started_at_ms: status.started_at_ms,
+            ended_at_ms: status.ended_at_ms,
+            output: record.output.as_deref(),
+            stuck: status.stuck,
+            elements: status.elements.as_ref(),
+            cause: status.cause.as_ref(),
+        }
+    }
 }
 
 fn to_text(rows: &[(RunRow, String)]) -> String {

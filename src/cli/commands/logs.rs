@@ -4,7 +4,7 @@ use std::fs::File;
 use std::io::Read;
 use std::path::Path;
 
-use serde_json::json;
+use serde::Serialize;
 
 use crate::app::error::{Error, Kind};
 use crate::app::follow::Follower;
@@ -13,10 +13,29 @@ use crate::app::session::Session;
 use crate::app::tail::tail;
 use crate::app::track::{Tracked, Tracker};
 use crate::cli::args::Logs;
-use crate::job::JobState;
+use crate::job::{JobState, RunId};
 
 /// What `--json` holds of one file at most, in bytes; more is cut at the front.
 const JSON_BYTES: u64 = 16 << 20;
+
+/// The outputs of a run.
+#[derive(Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+pub(crate) struct Outputs {
+    run_id: RunId,
+    files: Vec<Output>,
+}
+
+#[derive(Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+struct Output {
+    /// The node's name, or `job`.
+    node: String,
+    path: String,
+    text: String,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    element: Option<u32>,
+}
 
 /// Runs the verb.
 pub(crate) fn run(session: &Session, args: &Logs) -> Result<u8, Error> {
@@ -44,20 +63,17 @@ pub(crate) fn run(session: &Session, args: &Logs) -> Result<u8, Error> {
         files.retain(|file| file.path.exists());
     }
     if session.output.json {
-        let read = |file: &OutputFile| {
+        let read = |file: OutputFile| {
             let text = tail(&file.path, args.lines, JSON_BYTES).unwrap_or_default();
-            let node = file.node.as_deref().unwrap_or("job");
-            let text = String::from_utf8_lossy(&text).into_owned();
-            let mut value =
-                json!({ "node": node, "path": file.path.to_string_lossy(), "text": text });
-            if let Some(element) = file.element {
-                value["element"] = element.into();
+            Output {
+                node: file.node.unwrap_or_else(|| "job".to_owned()),
+                path: file.path.to_string_lossy().into_owned(),
+                text: String::from_utf8_lossy(&text).into_owned(),
+                element: file.element,
             }
-            value
         };
-        let value =
-            json!({ "run_id": run_id, "files": files.iter().map(read).collect::<Vec<_>>() });
-        return session.answer(&value, "");
+        let files = files.into_iter().map(read).collect();
+        return session.answer(&Outputs { run_id, files }, "");
     }
     let has_text = |path: &Path| path.metadata().is_ok_and(|metadata| metadata.len() > 0);
     for file in files.iter().filter(|file| has_text(&file.path)) {

@@ -1,14 +1,29 @@
 //! `dlrun man`: man pages, made from the same definitions as `--help`.
 
 use std::fs;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use clap::Command;
-use serde_json::json;
+use serde::Serialize;
 
 use crate::app::error::{Error, Kind};
 use crate::app::output::Output;
 use crate::cli::args::{Man, pages};
+
+/// A page.
+#[derive(Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+pub(crate) struct Page {
+    page: String,
+    roff: String,
+}
+
+/// The files of all pages.
+#[derive(Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+pub(crate) struct Pages {
+    pages: Vec<PathBuf>,
+}
 
 /// Runs the verb.
 pub(crate) fn run(output: Output, args: &Man) -> Result<u8, Error> {
@@ -22,11 +37,11 @@ pub(crate) fn run(output: Output, args: &Man) -> Result<u8, Error> {
         let error = Error::new(Kind::Missing, format!("there is no page `{wanted}`"));
         return Err(error.hinted("`dlrun --help` lists the verbs"));
     };
-    let text = rendered(page)?;
-    output.document(
-        &json!({ "page": format!("{wanted}.1"), "roff": text }),
-        &text,
-    )
+    let answer = Page {
+        page: format!("{wanted}.1"),
+        roff: rendered(page)?,
+    };
+    output.document(&answer, &answer.roff)
 }
 
 fn rendered(page: &Command) -> Result<String, Error> {
@@ -77,5 +92,5 @@ fn write_all(output: Output, dir: &Path, pages: &[Command]) -> Result<u8, Error>
         written.push(path);
     }
     let text = format!("wrote {} pages to {}\n", written.len(), dir.display());
-    output.result(&json!({ "pages": written }), &text)
+    output.result(&Pages { pages: written }, &text)
 }

@@ -1,13 +1,27 @@
 //! `dlrun plan`: what will happen and why.
 
-use serde_json::json;
+use serde::Serialize;
 
 use crate::app::error::Error;
-use crate::app::job::load::{Against, Job};
+use crate::app::job::load::{Against, Job, SiteAsked};
 use crate::app::job::submit::submit_command;
 use crate::app::session::Session;
 use crate::cli::args::JobFile;
-use crate::plan::{HIDDEN, Plan, describe, is_secret};
+use crate::plan::{Candidate, HIDDEN, ImageCandidate, Plan, describe, is_secret};
+
+/// What will happen.
+#[derive(Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+pub(crate) struct Planned<'a> {
+    plan: Plan,
+    warnings: &'a [String],
+    notes: &'a [String],
+    images: &'a [ImageCandidate],
+    candidates: &'a [Candidate],
+    site: Option<SiteAsked<'a>>,
+    python_environment_ready: Option<bool>,
+    submit_command: Vec<String>,
+}
 
 /// Runs the verb.
 pub(crate) fn run(session: &Session, args: &JobFile) -> Result<u8, Error> {
@@ -23,17 +37,17 @@ pub(crate) fn run(session: &Session, args: &JobFile) -> Result<u8, Error> {
         describe(&job.plan, session.output.columns()),
         shown
     );
-    let value = json!({
-        "plan": without_secrets(&job.plan),
-        "warnings": job.plan.warnings,
-        "notes": job.plan.notes,
-        "images": job.plan.candidates,
-        "candidates": job.plan.ways,
-        "site": job.site_json(),
-        "python_environment_ready": job.python.as_ref().map(|python| python.ready),
-        "submit_command": argv,
-    });
-    session.answer(&value, &text)
+    let answer = Planned {
+        plan: without_secrets(&job.plan),
+        warnings: &job.plan.warnings,
+        notes: &job.plan.notes,
+        images: &job.plan.candidates,
+        candidates: &job.plan.ways,
+        site: job.site_asked(),
+        python_environment_ready: job.python.as_ref().map(|python| python.ready),
+        submit_command: argv,
+    };
+    session.answer(&answer, &text)
 }
 
 /// The plan with what looks like a secret hidden.

@@ -1,4 +1,4 @@
-//! `dlrun prune`: deletes the records of runs that are over, and their output where that is asked for.
+//! `dlrun prune`: deletes the records of runs that are over.
 
 use std::collections::BTreeSet;
 
@@ -25,7 +25,6 @@ pub(crate) fn run(session: &Session, args: &Prune) -> Result<u8, Error> {
         runs: &args.runs,
         before,
         keep: args.keep,
-        outputs: args.outputs,
         delete: args.yes,
     };
     let pruned = prune(session, &request)?;
@@ -49,14 +48,9 @@ fn to_text(Pruned { runs, left }: &Pruned, is_done: bool) -> String {
             one.state.to_string(),
             ago(one.ended_at_ms.unwrap_or(one.submitted_at_ms)),
             Bytes(one.bytes).to_string(),
-            match one.outputs.len() {
-                0 => String::new(),
-                1 => "and 1 output file".to_owned(),
-                several => format!("and {several} output files"),
-            },
         ]
     };
-    let heads = ["RUN", "NAME", "STATE", "ENDED", "RECORDS", ""];
+    let heads = ["RUN", "NAME", "STATE", "ENDED", "RECORDS"];
     let rows = headed(heads, chosen.iter().map(row));
     let bytes = Bytes(chosen.iter().map(|one| one.bytes).sum());
     let plural = if chosen.len() == 1 { "" } else { "s" };

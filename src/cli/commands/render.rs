@@ -1,12 +1,18 @@
 //! `dlrun render`: the very script that `submit` hands over, for `sbatch` or for reading.
 
-use serde_json::json;
+use serde::Serialize;
 
 use crate::app::error::Error;
 use crate::app::job::load::{Against, Job};
 use crate::app::job::submit::{output_dir, prepare};
 use crate::app::session::Session;
 use crate::cli::args::Render;
+
+#[derive(Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+pub(crate) struct JobScript {
+    script: String,
+}
 
 /// Runs the verb.
 pub(crate) fn run(session: &Session, args: &Render) -> Result<u8, Error> {
@@ -32,7 +38,6 @@ pub(crate) fn run(session: &Session, args: &Render) -> Result<u8, Error> {
         ));
     }
     let script = job.script();
-    session
-        .output
-        .document(&json!({ "script": script }), &script)
+    let answer = JobScript { script };
+    session.output.document(&answer, &answer.script)
 }

@@ -1,23 +1,34 @@
 //! `dlrun report`: what is known of runs, as a page that people look at.
 
+use std::borrow::Cow;
 use std::path::{Path, PathBuf};
 
-use serde_json::json;
+use serde::Serialize;
 
 use crate::app::error::Error;
-use crate::app::replaced_file::{may_write, write_over};
+use crate::app::replaced_file::{OTHER_OUTPUT, may_write, write_over};
 use crate::app::report::report_of;
 use crate::app::session::Session;
 use crate::cli::args::{Report as Arguments, ReportFormat};
 use crate::job::RunId;
 use crate::report::Report;
 
+/// The file that was written.
+#[derive(Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+pub(crate) struct WrittenReport<'a> {
+    file: Cow<'a, str>,
+    format: &'static str,
+    bytes: usize,
+    runs: Vec<&'a RunId>,
+}
+
 /// Runs the verb.
 pub(crate) fn run(session: &Session, args: &Arguments) -> Result<u8, Error> {
     let (format, target) = target(session, args);
     // Before anything is read: reading takes a while.
     if let Some(path) = target.as_deref() {
-        may_write(path)?;
+        may_write(path, OTHER_OUTPUT)?;
     }
     let report = report_of(session, &args.runs, args.history)?;
     let written = match format {
@@ -34,10 +45,15 @@ pub(crate) fn run(session: &Session, args: &Arguments) -> Result<u8, Error> {
         }
     };
     write_over(&path, written.as_bytes())?;
-    let runs: Vec<&RunId> = report.runs.iter().map(|run| &run.record.run_id).collect();
-    let value = json!({ "file": path.to_string_lossy(), "format": format.as_str(), "bytes": written.len(), "runs": runs });
+    let runs = report.runs.iter();
+    let answer = WrittenReport {
+        file: path.to_string_lossy(),
+        format: format.as_str(),
+        bytes: written.len(),
+        runs: runs.map(|run| &run.record.run_id).collect(),
+    };
     let text = format!("wrote {} ({})\n", path.display(), size(written.len()));
-    session.answer(&value, &text)
+    session.answer(&answer, &text)
 }
 
 /// What is written, and where to; no place: standard output; an empty one: named after the run.

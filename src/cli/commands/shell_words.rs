@@ -1,6 +1,8 @@
 //! `dlrun words`: what a shell may complete, for the scripts of `dlrun completions`. Quick and silent: a scheduler is never asked,
 //! and what cannot be read offers nothing.
 
+use serde::Serialize;
+
 use crate::app::error::Error;
 use crate::app::runs::run_completions;
 use crate::app::session::Session;
@@ -10,6 +12,12 @@ use crate::job::schema::keys;
 
 /// The newest runs that are offered.
 const RUNS: usize = 50;
+
+#[derive(Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+pub(crate) struct Completable {
+    words: Vec<String>,
+}
 
 /// Runs the verb.
 pub(crate) fn run(session: &Session, args: &Words) -> Result<u8, Error> {
@@ -28,7 +36,7 @@ pub(crate) fn run(session: &Session, args: &Words) -> Result<u8, Error> {
     };
     words.retain(|word| is_harmless(word));
     let text: String = words.iter().map(|word| format!("{word}\n")).collect();
-    session.answer(&serde_json::json!({ "words": words }), &text)
+    session.answer(&Completable { words }, &text)
 }
 
 /// Says whether no shell reads anything into a word: names of imported runs, queues and images are written by others.

@@ -1,12 +1,12 @@
 //! `dlrun submit`: plan, environment, script, hand-over; with `--wait` the whole way to the end.
 
+use std::borrow::Cow;
 use std::path::Path;
 
-use serde_json::{Value, json};
+use serde::Serialize;
 
 use crate::app::error::{Error, Kind};
 use crate::app::exit_code::{code_of_state, own_code};
-use crate::app::images::auto_build;
 use crate::app::job::load::{Against, Job};
 use crate::app::job::submit::{prepare, show_choices, submit};
 use crate::app::session::Session;
@@ -14,15 +14,27 @@ use crate::app::track::Tracker;
 use crate::app::wait::{self, Watched};
 use crate::cli::args::{Submit, WaitHow};
 use crate::cli::summary;
-use crate::job::RunId;
+use crate::job::{JobId, RunId, SchedulerKind};
 use crate::record::RunRecord;
+
+/// A submitted run; with `--wait` it is a [`summary::RunAnswer`].
+#[derive(Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+pub(crate) struct Submitted<'a> {
+    run_id: &'a RunId,
+    name: &'a str,
+    scheduler: SchedulerKind,
+    job_id: Option<&'a JobId>,
+    output: Option<&'a str>,
+    records: Cow<'a, str>,
+}
 
 /// Runs the verb; returns the exit code.
 pub(crate) fn run(session: &Session, args: &Submit) -> Result<u8, Error> {
     let mut job = Job::load(session, &args.job.request(), Against::Site)?;
     show_choices(session, &job.plan);
     prepare(session, &job)?;
-    auto_build::before(session, &mut job)?;
+    job.build_image(session)?;
     let (record, run) = submit(session, &job)?;
     let Some(how) = args.wait else {
         return show_submitted(session, &record, run.path());
@@ -36,8 +48,8 @@ pub(crate) fn run(session: &Session, args: &Submit) -> Result<u8, Error> {
         return Err(Error::new(Kind::Internal, message));
     };
     let records = tracker.records_of(&tracked);
-    let value = summary::to_json(&tracked, Some(&records));
-    session.answer(&value, &summary::to_text(&tracked, Some(&records)))?;
+    let answer = summary::run_answer(&tracked, Some(&records));
+    session.answer(&answer, &summary::to_text(&tracked, Some(&records)))?;
     wait::show_hopeless(session, &tracked);
     Ok(match how {
         WaitHow::State => code_of_state(tracked.status.state),
@@ -50,7 +62,7 @@ fn submitted_line(record: &RunRecord) -> String {
 }
 
 /// `run a1b2c3 (slurm job 12)`
-pub(crate) fn run_text(record: &RunRecord) -> String {
+fn run_text(record: &RunRecord) -> String {
     let job = record.job_id.as_ref().map(|job| format!(" job {job}"));
     let (scheduler, job) = (record.scheduler.as_str(), job.unwrap_or_default());
     format!("run {} ({scheduler}{job})", short(&record.run_id))
@@ -61,20 +73,15 @@ fn short(run_id: &RunId) -> &str {
     &run_id.as_str()[..6]
 }
 
-/// A submitted run for programs.
-pub(crate) fn run_json(record: &RunRecord, records: &Path) -> Value {
-    json!({
-        "run_id": record.run_id,
-        "name": record.name,
-        "scheduler": record.scheduler,
-        "job_id": record.job_id,
-        "output": record.output,
-        "records": records.to_string_lossy(),
-    })
-}
-
 fn show_submitted(session: &Session, record: &RunRecord, records: &Path) -> Result<u8, Error> {
-    let value = run_json(record, records);
+    let answer = Submitted {
+        run_id: &record.run_id,
+        name: &record.name,
+        scheduler: record.scheduler,
+        job_id: record.job_id.as_ref(),
+        output: record.output.as_deref(),
+        records: records.to_string_lossy(),
+    };
     let id = short(&record.run_id);
     let place = if record.scheduler.is_local() {
         "; it continues when this shell ends"
@@ -85,7 +92,7 @@ fn show_submitted(session: &Session, record: &RunRecord, records: &Path) -> Resu
         "{}{place}\nfollow it with: dlrun logs -f {id}\nwait for it:    dlrun wait {id}\n",
         submitted_line(record)
     );
-    let printed = session.answer(&value, &text);
+    let printed = session.answer(&answer, &text);
     if printed.is_err() {
         // Nobody read it, and the job is queued.
         session.note(&submitted_line(record));

@@ -7,8 +7,8 @@ use std::time::{Duration, Instant};
 use crate::app::error::{Error, Kind};
 use crate::app::session::Session;
 use crate::cli::args::Top;
-use crate::cli::top::{Board, Feed, Screen, Wake, is_screen, to_json, to_text};
-use crate::foundation::diagnostic::chain;
+use crate::cli::top::{Board, BoardAnswer, Feed, Screen, Wake, is_screen, to_text};
+use crate::foundation::diagnostic::chain_text;
 use crate::observe::client::ClientError;
 
 /// How long a stream of objects waits for a daemon that is restarted.
@@ -33,7 +33,7 @@ pub(crate) fn run(session: &Session, args: &Top) -> Result<u8, Error> {
         (_, is_json) => {
             let board = once(&mut feed, interval)?;
             let shown = if is_json {
-                format!("{}\n", to_json(&board))
+                line(&board)?
             } else {
                 to_text(&board)
             };
@@ -81,19 +81,25 @@ fn stream(feed: &mut Feed, interval: Duration) -> Result<u8, Error> {
             Ok(picture) => {
                 answered = Instant::now();
                 board.take(picture);
-                let line = format!("{}\n", to_json(&board));
-                let written = stdout().write_all(line.as_bytes());
+                let written = stdout().write_all(line(&board)?.as_bytes());
                 match written.and_then(|()| stdout().flush()) {
                     Err(error) if error.kind() == ErrorKind::BrokenPipe => return Ok(0),
                     other => other?,
                 }
             }
             Err(error) if answered.elapsed() > RESTART_PATIENCE => return Err(error.into()),
-            Err(error) => tracing::info!("{}", chain(&error).join(": ")),
+            Err(error) => tracing::info!("{}", chain_text(&error)),
         }
         next = following(next, interval);
         sleep(next.saturating_duration_since(Instant::now()));
     }
+}
+
+fn line(board: &Board) -> Result<String, Error> {
+    let value = serde_json::to_value(BoardAnswer::new(board));
+    value
+        .map(|value| format!("{value}\n"))
+        .map_err(|error| Error::new(Kind::Internal, error))
 }
 
 /// The screen, until a key or a signal ends it.
@@ -107,7 +113,7 @@ fn live(feed: &mut Feed, interval: Duration) -> Result<u8, Error> {
         if Instant::now() >= next {
             match feed.picture() {
                 Ok(picture) => board.take(picture),
-                Err(error) => board.fail(chain(&error).join(": ")),
+                Err(error) => board.fail(chain_text(&error)),
             }
             if refreshes.is_multiple_of(STATUS_EVERY)
                 && let Ok(status) = feed.status()

@@ -2,15 +2,13 @@
 
 use std::time::Duration;
 
-use serde_json::json;
-
 use crate::app::error::{Error, Kind};
 use crate::app::exit_code::{code_of_state, own_code};
 use crate::app::session::Session;
 use crate::app::track::Tracker;
 use crate::app::wait::{Watched, show_hopeless, until_over};
 use crate::cli::args::Wait;
-use crate::cli::summary;
+use crate::cli::summary::{self, Runs};
 use crate::job::RunId;
 
 /// Runs the verb; returns the exit code.
@@ -38,13 +36,15 @@ pub(crate) fn run(session: &Session, args: &Wait) -> Result<u8, Error> {
     }
     let limit = args.timeout.map(Duration::from_secs);
     let tracked = until_over(session, &mut tracker, watched, limit)?;
-    let (mut runs, mut texts) = (Vec::new(), Vec::new());
-    for tracked in &tracked {
-        let records = tracker.records_of(tracked);
-        runs.push(summary::to_json(tracked, Some(&records)));
-        texts.push(summary::to_text(tracked, Some(&records)));
-    }
-    session.answer(&json!({ "runs": runs }), &texts.join("\n"))?;
+    let records: Vec<_> = tracked.iter().map(|one| tracker.records_of(one)).collect();
+    let with_records = || tracked.iter().zip(&records);
+    let texts: Vec<String> = with_records()
+        .map(|(tracked, records)| summary::to_text(tracked, Some(records)))
+        .collect();
+    let runs = with_records()
+        .map(|(tracked, records)| summary::run_answer(tracked, Some(records)))
+        .collect();
+    session.answer(&Runs { runs }, &texts.join("\n"))?;
     for tracked in &tracked {
         show_hopeless(session, tracked);
     }

@@ -152,7 +152,7 @@ impl Board {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::cli::top::sample_board::{board, names};
+    use crate::cli::top::tests_board::{board, names};
 
     #[test]
     fn keys_move_the_selection_and_sorting_keeps_it() {

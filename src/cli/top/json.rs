@@ -1,86 +1,163 @@
 //! The runs for programs: one object for each interval.
 
-use serde_json::{Value, json};
+use serde::Serialize;
 
 use super::board::Board;
 use super::figures::share;
 use super::watched::{Gpu, Watched};
-use crate::record::GpuReading;
+use crate::job::{JobId, RunId};
+use crate::record::{Event, GpuReading, StepMark};
 
 /// The board as one object.
-pub(crate) fn to_json(board: &Board) -> Value {
-    json!({
-        "schema_version": 1,
-        "at_ms": board.at_ms,
-        "host": board.host,
-        "runs": board.runs.iter().map(run).collect::<Vec<_>>(),
-    })
+#[derive(Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+pub(crate) struct BoardAnswer<'a> {
+    at_ms: u64,
+    host: &'a str,
+    runs: Vec<WatchedRun<'a>>,
+    schema_version: u32,
 }
 
-fn run(run: &Watched) -> Value {
-    let (view, now, rates) = (&run.view, &run.now, &run.rates);
-    json!({
-        "run_id": view.key.run_id,
-        "element": view.key.element,
-        "attempt": view.key.attempt,
-        "node": view.key.node,
-        "step": view.key.step,
-        "job_id": view.job_id,
-        "name": view.name,
-        "uid": view.uid,
-        "started_at_ms": view.started_at_ms,
-        "sampled_at_ms": run.sampled_at_ms,
-        "cpu_busy": run.cpus,
-        "cpu_throttled": share(rates.cpu_throttled_us),
-        "mem_bytes": now.mem_used_bytes(),
-        "mem_file_bytes": now.mem_file_bytes,
-        "mem_peak_bytes": view.usage.mem_peak_bytes,
-        "mem_oom_kills": now.mem_oom_kills,
-        "io_read_bytes_per_second": rates.io_read_bytes,
-        "io_write_bytes_per_second": rates.io_write_bytes,
-        "processes": now.processes,
-        "threads": now.threads,
-        "pressure": {
-            "cpu_some": share(rates.psi_cpu_some_us),
-            "mem_some": share(rates.psi_mem_some_us),
-            "mem_full": share(rates.psi_mem_full_us),
-            "io_some": share(rates.psi_io_some_us),
-            "io_full": share(rates.psi_io_full_us),
-        },
-        "gpus": run.gpus.iter().map(gpu).collect::<Vec<_>>(),
-        "epoch": view.progress.epochs_completed,
-        "epochs": view.progress.epochs_announced,
-        "last_step": view.progress.last_step,
-        "events": view.events,
-    })
+#[derive(Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+struct WatchedRun<'a> {
+    attempt: u32,
+    cpu_busy: Option<f64>,
+    cpu_throttled: Option<f64>,
+    element: u32,
+    epoch: u64,
+    epochs: Option<u64>,
+    events: &'a [Event],
+    gpus: Vec<WatchedGpu<'a>>,
+    io_read_bytes_per_second: Option<u64>,
+    io_write_bytes_per_second: Option<u64>,
+    job_id: Option<&'a JobId>,
+    last_step: Option<&'a StepMark>,
+    mem_bytes: Option<u64>,
+    mem_file_bytes: Option<u64>,
+    mem_oom_kills: Option<u64>,
+    mem_peak_bytes: Option<u64>,
+    name: &'a str,
+    node: &'a str,
+    pressure: Pressure,
+    processes: Option<u64>,
+    run_id: &'a RunId,
+    sampled_at_ms: Option<u64>,
+    started_at_ms: u64,
+    step: u32,
+    threads: Option<u64>,
+    uid: u32,
 }
 
-fn gpu(gpu: &Gpu) -> Value {
-    let reading = gpu.reading.as_ref();
-    let name = Some(&gpu.facts.name).filter(|name| !name.is_empty());
-    json!({
-        "uuid": gpu.facts.uuid,
-        "name": name,
-        "mem_total_bytes": gpu.facts.mem_total_bytes,
-        "answers": reading.is_some(),
-        "utilisation_percent": reading.and_then(GpuReading::busy_percent),
-        "mem_used_bytes": reading.and_then(|reading| reading.mem_used_bytes),
-        "power_milliwatts": reading.and_then(|reading| reading.power_milliwatts),
-        "temperature_celsius": reading.and_then(|reading| reading.temperature_celsius),
-        "sm_clock_mhz": reading.and_then(|reading| reading.sm_clock_mhz),
-        "run_processes": reading.and_then(|reading| reading.run_processes),
-        "idle": gpu.is_idle(),
-    })
+/// Parts of a second that something waited for.
+#[derive(Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+struct Pressure {
+    cpu_some: Option<f64>,
+    io_full: Option<f64>,
+    io_some: Option<f64>,
+    mem_full: Option<f64>,
+    mem_some: Option<f64>,
+}
+
+#[derive(Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+struct WatchedGpu<'a> {
+    answers: bool,
+    idle: Option<bool>,
+    mem_total_bytes: Option<u64>,
+    mem_used_bytes: Option<u64>,
+    name: Option<&'a str>,
+    power_milliwatts: Option<u64>,
+    run_processes: Option<u64>,
+    sm_clock_mhz: Option<u64>,
+    temperature_celsius: Option<u64>,
+    utilisation_percent: Option<f64>,
+    uuid: &'a str,
+}
+
+impl<'a> BoardAnswer<'a> {
+    /// What is on the board.
+    pub(crate) fn new(board: &'a Board) -> Self {
+        Self {
+            at_ms: board.at_ms,
+            host: &board.host,
+            runs: board.runs.iter().map(WatchedRun::new).collect(),
+            schema_version: 1,
+        }
+    }
+}
+
+impl<'a> WatchedRun<'a> {
+    fn new(run: &'a Watched) -> Self {
+        let (view, now, rates) = (&run.view, &run.now, &run.rates);
+        Self {
+            attempt: view.key.attempt,
+            cpu_busy: run.cpus,
+            cpu_throttled: share(rates.cpu_throttled_us),
+            element: view.key.element,
+            epoch: view.progress.epochs_completed,
+            epochs: view.progress.epochs_announced,
+            events: &view.events,
+            gpus: run.gpus.iter().map(WatchedGpu::new).collect(),
+            io_read_bytes_per_second: rates.io_read_bytes,
+            io_write_bytes_per_second: rates.io_write_bytes,
+            job_id: view.job_id.as_ref(),
+            last_step: view.progress.last_step.as_ref(),
+            mem_bytes: now.mem_used_bytes(),
+            mem_file_bytes: now.mem_file_bytes,
+            mem_oom_kills: now.mem_oom_kills,
+            mem_peak_bytes: view.usage.mem_peak_bytes,
+            name: &view.name,
+            node: &view.key.node,
+            pressure: Pressure {
+                cpu_some: share(rates.psi_cpu_some_us),
+                io_full: share(rates.psi_io_full_us),
+                io_some: share(rates.psi_io_some_us),
+                mem_full: share(rates.psi_mem_full_us),
+                mem_some: share(rates.psi_mem_some_us),
+            },
+            processes: now.processes,
+            run_id: &view.key.run_id,
+            sampled_at_ms: run.sampled_at_ms,
+            started_at_ms: view.started_at_ms,
+            step: view.key.step,
+            threads: now.threads,
+            uid: view.uid,
+        }
+    }
+}
+
+impl<'a> WatchedGpu<'a> {
+    fn new(gpu: &'a Gpu) -> Self {
+        let reading = gpu.reading.as_ref();
+        Self {
+            answers: reading.is_some(),
+            idle: gpu.is_idle(),
+            mem_total_bytes: gpu.facts.mem_total_bytes,
+            mem_used_bytes: reading.and_then(|reading| reading.mem_used_bytes),
+            name: Some(gpu.facts.name.as_str()).filter(|name| !name.is_empty()),
+            power_milliwatts: reading.and_then(|reading| reading.power_milliwatts),
+            run_processes: reading.and_then(|reading| reading.run_processes),
+            sm_clock_mhz: reading.and_then(|reading| reading.sm_clock_mhz),
+            temperature_celsius: reading.and_then(|reading| reading.temperature_celsius),
+            utilisation_percent: reading.and_then(GpuReading::busy_percent),
+            uuid: &gpu.facts.uuid,
+        }
+    }
 }
 
 #[cfg(test)]
 mod tests {
+    use serde_json::Value;
+
     use super::*;
-    use crate::cli::top::sample_board::board;
+    use crate::cli::top::tests_board::board;
 
     #[test]
     fn figures_have_units_and_what_is_not_known_is_null() {
-        let value = to_json(&board());
+        let board = board();
+        let value = serde_json::to_value(BoardAnswer::new(&board)).expect("JSON");
         assert_eq!(value["host"], "node01");
         let resnet = &value["runs"][1];
         assert_eq!(

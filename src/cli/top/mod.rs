@@ -12,10 +12,10 @@ mod table;
 mod watched;
 
 #[cfg(test)]
-mod sample_board;
+mod tests_board;
 
 pub(crate) use board::Board;
 pub(crate) use feed::Feed;
-pub(crate) use json::to_json;
+pub(crate) use json::BoardAnswer;
 pub(crate) use screen::{Screen, Wake, is_screen};
 pub(crate) use table::to_text;

@@ -290,7 +290,7 @@ mod tests {
 
     use super::*;
     use crate::cli::top::board::Key;
-    use crate::cli::top::sample_board::board;
+    use crate::cli::top::tests_board::board;
 
     /// The page as text, without blanks at the ends of lines.
     fn text(board: &Board, width: usize, height: usize) -> String {

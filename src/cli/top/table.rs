@@ -144,7 +144,7 @@ pub(super) fn others(board: &Board) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::cli::top::sample_board::board;
+    use crate::cli::top::tests_board::board;
 
     #[test]
     fn all_columns_are_there() {

@@ -142,7 +142,7 @@ fn real(value: u64) -> f64 {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::cli::top::sample_board::{gpu, view};
+    use crate::cli::top::tests_board::{gpu, view};
     use crate::record::COLUMNS;
 
     fn at(ms: u64, cpu_us: u64) -> RunView {

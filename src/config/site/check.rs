@@ -227,31 +227,6 @@ pub fn pause(wanted: &Wanted<'_>, model: &SiteModel) -> Option<String> {
     ))
 }
 
-/// What is worth knowing of a job that fits: nodes that are down, an array that is split.
-#[must_use]
-pub fn remarks(wanted: &Wanted<'_>, last_index: Option<u32>, model: &SiteModel) -> Vec<String> {
-    let mut remarks = Vec::new();
-    let (places, _) = places(wanted, model);
-    if let [place] = &places[..] {
-        let up: u64 = place.nodes(model).map(|node| u64::from(node.up)).sum();
-        let known = place.nodes(model).next().is_some();
-        if known && up < u64::from(wanted.nodes) {
-            remarks.push(format!(
-                "of the nodes{} {up} are up, so the job waits for others",
-                place.of()
-            ));
-        }
-    }
-    if let (Some(last), Some(most)) = (last_index, model.max_array_index)
-        && last > most
-    {
-        remarks.push(format!(
-            "the array goes beyond the largest index of the site, {most}; it is handed over in parts"
-        ));
-    }
-    remarks
-}
-
 #[cfg(test)]
 mod tests {
     use proptest::prelude::*;
@@ -452,7 +427,7 @@ mod tests {
                     ..gpu
                 },
                 &[
-                    "cpus_per_task: no node of queue `gpu` has 18 CPUs (9 x 2); the most is 16",
+                    "cpus_per_task: no node of queue `gpu` has 18 CPUs (9 x 2); the nearest has 16 CPUs",
                     "fit queue `cpu`",
                 ],
             ),
@@ -461,7 +436,7 @@ mod tests {
                     tasks_per_node: 17,
                     ..gpu
                 },
-                &["tasks_per_node: ", "17 CPUs; the most is 16"],
+                &["tasks_per_node: ", "17 CPUs; the nearest has 16 CPUs"],
             ),
             (
                 Wanted {
@@ -469,8 +444,7 @@ mod tests {
                     ..job
                 },
                 &[
-                    "gpus_per_node: no node of queue `cpu` has GPUs",
-                    "h100 (8 a node) in `gpu`",
+                    "gpus_per_node: no node of queue `cpu` has 1 GPU",
                     "fit queue `gpu`",
                 ],
             ),
@@ -479,7 +453,10 @@ mod tests {
                     gpus_per_node: Some("9"),
                     ..gpu
                 },
-                &["gpus_per_node: ", "9 GPUs; the most is 8"],
+                &[
+                    "gpus_per_node: ",
+                    "9 GPUs; the nearest has 16 CPUs, 128GiB, 8 x h100",
+                ],
             ),
             (
                 Wanted {
@@ -488,8 +465,8 @@ mod tests {
                 },
                 &[
                     "gpus_per_node: ",
-                    "no node of queue `gpu` has GPUs of type `v100`",
-                    "h100 (8 a node)",
+                    "no node of queue `gpu` has 2 GPUs of type `v100`",
+                    "h100 (8 a node) in `gpu`",
                 ],
             ),
             (
@@ -497,7 +474,11 @@ mod tests {
                     memory: gib(129),
                     ..gpu
                 },
-                &["memory: ", "129GiB of memory; the most is 128GiB", "`cpu`"],
+                &[
+                    "memory: ",
+                    "129GiB of memory; the nearest has 16 CPUs, 128GiB",
+                    "`cpu`",
+                ],
             ),
             (
                 Wanted {
@@ -505,7 +486,7 @@ mod tests {
                     cpus_per_task: Some(8),
                     ..gpu
                 },
-                &["memory_per_cpu: ", "160GiB of memory (8 CPUs times 20GiB)"],
+                &["memory_per_cpu: ", "160GiB of memory"],
             ),
             (
                 Wanted {
@@ -681,20 +662,8 @@ mod tests {
     }
 
     #[test]
-    fn a_job_that_must_wait_or_is_split_is_told_so() {
-        let mut model = site();
-        model.nodes[1].up = 1;
-        let wanted = Wanted {
-            queue: Some("gpu"),
-            nodes: 2,
-            ..Wanted::default()
-        };
-        let said = remarks(&wanted, Some(1001), &model);
-        assert!(
-            said[0].contains("of queue `gpu` 1 are up") && said[1].contains("1000"),
-            "{said:?}"
-        );
-        assert!(remarks(&Wanted::default(), Some(1000), &model).is_empty());
+    fn job_in_a_queue_that_starts_none_gets_a_warning() {
+        let model = site();
         let paused = |queue| {
             pause(
                 &Wanted {
@@ -776,7 +745,6 @@ mod tests {
             for misfit in check(&wanted, &model, &[]) {
                 prop_assert!(!misfit.message.is_empty() && !misfit.message.contains('\n'));
             }
-            let _ = remarks(&wanted, cpus, &model);
         }
 
         #[test]

@@ -17,7 +17,7 @@ pub fn words(constraint: &str) -> Vec<&str> {
 }
 
 /// Says whether nodes have a feature. Where features are `name=value`, the name alone means any value, and a name
-/// that no node has is one that the scheduler knows and its nodes do not tell.
+/// that no node has is one that the scheduler knows and its nodes do not report.
 pub(super) fn has(node: &NodeType, word: &str) -> bool {
     node.features.iter().any(|feature| {
         feature == word

@@ -10,7 +10,7 @@ mod node;
 mod overlay;
 mod wanted;
 
-pub use check::{check, pause, remarks};
+pub use check::{check, pause};
 pub use constraint::{fulfils, words as words_of_constraint};
 pub use misfit::Misfit;
 pub use node::{described, serves};

@@ -4,7 +4,6 @@ use std::collections::BTreeSet;
 
 use super::misfit::{Misfit, Place};
 use super::{NodeType, SiteModel, Wanted, constraint};
-use crate::foundation::units::Bytes;
 
 /// Something of which a kind of node has too little.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -20,7 +19,13 @@ fn lacks(node: &NodeType, wanted: &Wanted<'_>) -> Vec<Lack> {
     let mut lack = |key, what: String| lacks.push(Lack { key, what });
     let cpus = wanted.cpus_per_node();
     if node.cpus.is_some_and(|has| cpus > u64::from(has)) {
-        lack(wanted.cpu_key(), format!("{cpus} CPUs"));
+        let of_tasks = match wanted.cpus_per_task {
+            Some(each @ 2..) if wanted.tasks_per_node > 1 => {
+                format!(" ({} x {each})", wanted.tasks_per_node)
+            }
+            _ => String::new(),
+        };
+        lack(wanted.cpu_key(), format!("{cpus} CPUs{of_tasks}"));
     }
     if let Some(gpus) = wanted
         .gpus()
@@ -98,10 +103,54 @@ pub(super) fn misfits(model: &SiteModel, place: &Place<'_>, wanted: &Wanted<'_>)
         );
         return vec![Misfit::new(lacking[0].key, message)];
     }
-    common
-        .into_iter()
-        .map(|lack| of_lack(model, place, wanted, lack))
-        .collect()
+    let of_lack = |lack: &Lack| {
+        let (of, what) = (place.of(), &lack.what);
+        let has = |node: &&NodeType| match lack.key {
+            "gpus_per_node" => gpus_of(node, wanted.gpus().and_then(|(kind, _)| kind)),
+            key if key == wanted.memory_key() => node.memory.map_or(0, |memory| memory.0),
+            _ => u64::from(node.cpus.unwrap_or(0)),
+        };
+        let nearest = match lack.key {
+            "constraint" => nearest,
+            _ => place.nodes(model).max_by_key(has).unwrap_or(nearest),
+        };
+        let message = format!(
+            "no node{of} has {what}; the nearest has {}",
+            described(nearest)
+        );
+        let misfit = Misfit::new(lack.key, message);
+        match lack.key {
+            "constraint" => {
+                let features = features_of(place.nodes(model));
+                misfit.hinted(match features.is_empty() {
+                    true => "they have no features".to_owned(),
+                    false => format!("there are {}", shown_names(features)),
+                })
+            }
+            "gpus_per_node" => misfit.hinted(gpus_of_site(model)),
+            _ => misfit,
+        }
+    };
+    common.into_iter().map(of_lack).collect()
+}
+
+/// `there are h100 (8 a node) in `gpu``
+fn gpus_of_site(model: &SiteModel) -> String {
+    let mut kinds = BTreeSet::new();
+    for node in &model.nodes {
+        let queues = match &node.queues[..] {
+            [] => String::new(),
+            queues => format!(" in {}", shown_names(queues.iter().map(String::as_str))),
+        };
+        kinds.extend(node.gpus.iter().map(|(kind, count)| {
+            let kind = if kind.is_empty() { "GPUs" } else { kind };
+            format!("{kind} ({count} a node){queues}")
+        }));
+    }
+    match kinds.is_empty() {
+        true => "the site has no GPUs".to_owned(),
+        false => format!("there are {}", shown_list(kinds.into_iter().collect())),
+    }
 }
 
 fn too_few(
@@ -126,86 +175,6 @@ fn too_few(
         "nodes",
         format!("{} nodes are asked for; {has}", wanted.nodes),
     ))
-}
-
-fn of_lack(model: &SiteModel, place: &Place<'_>, wanted: &Wanted<'_>, lack: &Lack) -> Misfit {
-    let nodes = || place.nodes(model);
-    let cpus = wanted.cpus_per_task.unwrap_or(1);
-    let (most, how) = match lack.key {
-        "gpus_per_node" => return of_gpus(model, place, wanted, lack),
-        "constraint" => return of_constraint(model, place, lack),
-        "memory" | "memory_per_cpu" => {
-            let most = nodes().filter_map(|node| node.memory).max();
-            let how = wanted.memory_per_cpu.filter(|_| lack.key != "memory");
-            let how = how.map(|each| format!(" ({} CPUs times {each})", wanted.cpus_per_node()));
-            (most.unwrap_or(Bytes(0)).to_string(), how)
-        }
-        _ => {
-            let most = nodes().filter_map(|node| node.cpus).max();
-            let is_product = wanted.tasks_per_node > 1 && cpus > 1;
-            let how = is_product.then(|| format!(" ({} x {cpus})", wanted.tasks_per_node));
-            (most.unwrap_or(0).to_string(), how)
-        }
-    };
-    let (of, what, how) = (place.of(), &lack.what, how.unwrap_or_default());
-    Misfit::new(
-        lack.key,
-        format!("no node{of} has {what}{how}; the most is {most}"),
-    )
-}
-
-fn of_gpus(model: &SiteModel, place: &Place<'_>, wanted: &Wanted<'_>, lack: &Lack) -> Misfit {
-    let most = |kind| {
-        let gpus = place.nodes(model).map(|node| gpus_of(node, kind));
-        gpus.max().unwrap_or(0)
-    };
-    let kind = wanted.gpus().and_then(|(kind, _)| kind);
-    let (of, of_kind) = (place.of(), most(kind));
-    let message = match kind.filter(|_| of_kind == 0) {
-        _ if most(None) == 0 => format!("no node{of} has GPUs"),
-        Some(kind) => format!("no node{of} has GPUs of type `{kind}`"),
-        None => format!("no node{of} has {}; the most is {of_kind}", lack.what),
-    };
-    let there = shown_list(gpus_there(model));
-    let hint = if there.is_empty() {
-        "the site has no GPUs".to_owned()
-    } else {
-        format!("there are {there}")
-    };
-    Misfit::new("gpus_per_node", message).hinted(hint)
-}
-
-/// `h100 (8 a node) in gpu, debug`, each kind of GPU once.
-fn gpus_there(model: &SiteModel) -> Vec<String> {
-    let mut there: Vec<String> = Vec::new();
-    for node in &model.nodes {
-        for (kind, count) in &node.gpus {
-            let kind = if kind.is_empty() { "GPUs" } else { kind };
-            let queues = match &node.queues[..] {
-                [] => "all queues".to_owned(),
-                queues => shown_names(queues.iter().map(String::as_str)),
-            };
-            let text = format!("{kind} ({count} a node) in {queues}");
-            if !there.contains(&text) {
-                there.push(text);
-            }
-        }
-    }
-    there
-}
-
-fn of_constraint(model: &SiteModel, place: &Place<'_>, lack: &Lack) -> Misfit {
-    let features = features_of(place.nodes(model));
-    let hint = if features.is_empty() {
-        "they have no features".to_owned()
-    } else {
-        format!("their features are {}", shown_names(features))
-    };
-    Misfit::new(
-        "constraint",
-        format!("no node{} has {}", place.of(), lack.what),
-    )
-    .hinted(hint)
 }
 
 /// The features of nodes, each once, in the order of the alphabet.

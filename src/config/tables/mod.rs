@@ -224,39 +224,6 @@ keys! {
 }
 
 impl Tables {
-    /// Every entry by its name in the file, with its place, in the order of the fields.
-    #[must_use]
-    pub fn entries(&self) -> Vec<(String, &Origin)> {
-        let mut all = Vec::new();
-        let named = [
-            ("site", &self.site),
-            ("site.arch", &self.arch),
-            ("site.microarch", &self.microarch),
-        ];
-        for (key, setting) in named {
-            all.extend(
-                setting
-                    .iter()
-                    .map(|(word, at)| (format!("{key} {word}"), at)),
-            );
-        }
-        let rules = self.rules.iter();
-        all.extend(rules.map(|rule| (format!("rules {}", rule.name), &rule.origin)));
-        let storage = self.storage.iter();
-        all.extend(storage.map(|table| (format!("storage.{}", table.name), &table.origin)));
-        let gpus = self.gpus.iter();
-        all.extend(gpus.map(|gpu| (format!("gpus.{}", gpu.kind), &gpu.origin)));
-        all.extend(self.house.entries());
-        let queues = self.queues.iter();
-        all.extend(queues.map(|queue| (format!("queues.{}", queue.name), &queue.origin)));
-        let aliases = self.aliases.iter();
-        all.extend(aliases.map(|alias| (format!("aliases {}", alias.name), &alias.origin)));
-        let mirrors = self.mirrors.iter();
-        all.extend(mirrors.map(|mirror| (format!("mirrors {}", mirror.from), &mirror.origin)));
-        all.extend(self.recipes.entries());
-        all
-    }
-
     /// What is said of a type of GPU; schedulers ignore case.
     #[must_use]
     pub fn gpu(&self, kind: &str) -> Option<&GpuTable> {
@@ -288,19 +255,6 @@ impl Tables {
 }
 
 impl House {
-    fn entries(&self) -> Vec<(String, &Origin)> {
-        let mut all = Vec::new();
-        let cores = self.cores_per_gpu.iter();
-        all.extend(cores.map(|(_, at)| ("house.cores_per_gpu".to_owned(), at)));
-        for (name, rules) in [("forbid", &self.forbid), ("require", &self.require)] {
-            let rules = rules.iter();
-            all.extend(rules.map(|rule| (format!("house.{name} {}", rule.key), &rule.origin)));
-        }
-        let prologue = self.prologue.iter();
-        all.extend(prologue.map(|(_, at)| ("house.prologue".to_owned(), at)));
-        all
-    }
-
     fn lay_over(&mut self, later: &Self, owner: Owner) {
         match owner {
             Owner::Site => {

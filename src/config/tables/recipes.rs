@@ -24,25 +24,6 @@ pub struct RecipeTable {
 const TEXTS: [&str; 4] = ["pip_index", "pip_extra_index", "git_mirror", "certificates"];
 
 impl RecipeTable {
-    /// Every entry by its name, with its place.
-    pub(super) fn entries(&self) -> Vec<(String, &Origin)> {
-        let mut all = Vec::new();
-        let values = self.values.iter();
-        all.extend(values.map(|(name, (_, at))| (format!("recipes.{name}"), at)));
-        let trusted = self.pip_trusted.iter();
-        all.extend(trusted.map(|(_, at)| ("recipes.pip_trusted".to_owned(), at)));
-        let tables = [
-            ("base", &self.bases),
-            ("apt_mirror", &self.apt_mirrors),
-            ("environment", &self.environment),
-        ];
-        for (of, table) in tables {
-            let table = table.iter();
-            all.extend(table.map(|(name, (_, at))| (format!("recipes.{of}.{name}"), at)));
-        }
-        all
-    }
-
     /// A later file replaces what is here; a user's own builds are the user's own.
     pub(super) fn lay_over(&mut self, later: &Self) {
         self.values.extend(later.values.clone());

@@ -170,11 +170,6 @@ fn every_table_is_read_with_its_place() {
         (&mirror.from[..], &mirror.to[..]),
         ("docker://docker.io", "docker://mirror.example.org/hub")
     );
-    let shown: Vec<String> = tables.entries().into_iter().map(|(name, _)| name).collect();
-    assert!(
-        shown.contains(&"aliases ml".to_owned()) && shown.contains(&"site.arch x86_64".to_owned()),
-        "{shown:?}"
-    );
 }
 
 #[test]
@@ -467,23 +462,6 @@ https_proxy = "http://proxy.example:3128"
         let recipes = &settings.tables().recipes;
         assert_eq!(recipes.values["pip_index"].0, "https://own.example/simple");
         assert_eq!(recipes.bases["python-3.11"].1.to_string(), "/site.toml:6");
-        let names: Vec<_> = settings
-            .tables()
-            .entries()
-            .into_iter()
-            .map(|(name, _)| name)
-            .collect();
-        assert_eq!(
-            names,
-            [
-                "recipes.pip_index",
-                "recipes.pip_trusted",
-                "recipes.base.cuda-12",
-                "recipes.base.python-3.11",
-                "recipes.apt_mirror.debian",
-                "recipes.environment.https_proxy"
-            ]
-        );
     }
 
     #[test]

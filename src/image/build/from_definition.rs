@@ -3,11 +3,10 @@
 use std::fs::OpenOptions;
 use std::io::Write;
 use std::os::unix::fs::OpenOptionsExt;
-use std::path::Path;
 
 use crate::foundation::command::Tool;
-use crate::image::build::progress::Progress;
 use crate::image::build::unfinished::{MakeError, Making};
+use crate::image::in_progress::Progress;
 use crate::image::runtime::Product;
 
 /// What is built and by whom.
@@ -17,8 +16,6 @@ pub struct Build<'a> {
     pub name: &'a str,
     /// The text of the definition file.
     pub definition: &'a str,
-    /// The directory that relative paths in it start from; `None`: it has none.
-    pub dir: Option<&'a Path>,
     /// The runtime's command.
     pub runtime: &'a str,
     /// Which runtime it is, where that is known.
@@ -42,12 +39,11 @@ pub fn build(
     let written = options.write(true).create_new(true).mode(0o600).open(&file);
     let written = written.and_then(|mut opened| opened.write_all(build.definition.as_bytes()));
     written.map_err(MakeError::write(&file))?;
-    let dir = build.dir.unwrap_or(making.scratch());
     let tool = Tool::new(build.runtime)
         .arg("build")
         .args(build.options)
         .args([making.part(), &file])
-        .current_dir(dir);
+        .current_dir(making.scratch());
     making.say(&format!(
         "dlrun: {} build {}",
         build.runtime,

@@ -3,7 +3,6 @@
 mod file_name;
 mod from_definition;
 mod ownership;
-mod progress;
 mod pull;
 mod unfinished;
 
@@ -11,6 +10,5 @@ pub use file_name::{pulled_name, pulled_path};
 pub use from_definition::{Build, build};
 pub use ownership::is_vouched_for;
 pub(crate) use ownership::unsafe_for_root;
-pub use progress::Progress;
-pub use pull::{PullSource, pull};
-pub use unfinished::{Begun, MakeError, Making, Workplace, begin, discard, log_of};
+pub use pull::{check_uri, pull, uri_by_digest};
+pub use unfinished::{MakeError, Making, Workplace, begin, discard, log_of};

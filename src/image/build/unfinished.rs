@@ -12,10 +12,9 @@ use crate::foundation::command::{CommandError, News, Tool};
 use crate::foundation::diagnostic::printable;
 use crate::foundation::lock::{self, Lock, Patience};
 use crate::image::build::ownership::unsafe_for_root;
-use crate::image::build::progress::{Progress, phase_of};
-use crate::image::fingerprint::fingerprint;
-use crate::image::in_progress::{Unfinished, beside, is_full, last_words, new_log};
-use crate::image::runtime::{Product, facts_of, prefixes_of};
+use crate::image::fingerprint;
+use crate::image::in_progress::{Progress, Unfinished, beside, is_full, last_words, new_log};
+use crate::image::runtime::{Product, prefixes_of};
 
 /// A log grows no longer, in bytes: a program of a definition file may talk without end.
 const MAX_LOG_BYTES: u64 = 64 << 20;
@@ -57,7 +56,7 @@ impl MakeError {
 
     /// What the runtime said last; empty where it said nothing.
     #[must_use]
-    pub fn words(&self) -> &str {
+    pub fn runtime_output(&self) -> &str {
         match self {
             Self::Failed(_, _, source) | Self::NoSpace(_, _, source) => last_words(source),
             _ => "",
@@ -76,16 +75,8 @@ pub struct Workplace<'a> {
     pub shared: bool,
 }
 
-/// The right to make an image, or that it is made.
-#[derive(Debug)]
-pub enum Begun {
-    /// It is ours to make.
-    Ours(Making),
-    /// Another made it while we waited.
-    Made,
-}
-
-/// Waits until nobody else makes this image, and clears away what an interrupted making left.
+/// Waits until nobody else makes this image, and clears away what an interrupted making left. `None`: another made it
+/// while we waited.
 ///
 /// # Errors
 /// `Unsafe`, `Write`.
@@ -93,7 +84,7 @@ pub fn begin(
     place: &Workplace<'_>,
     patience: Patience,
     progress: &mut dyn FnMut(Progress<'_>),
-) -> Result<Begun, MakeError> {
+) -> Result<Option<Making>, MakeError> {
     let dir = place.image.parent().unwrap_or(Path::new("/"));
     let mode = if place.shared { 0o755 } else { 0o700 };
     DirBuilder::new()
@@ -116,10 +107,9 @@ pub fn begin(
     .map_err(MakeError::write(&lock_path))?;
     let after = identity(place.image);
     if waited && after.is_some() && after != before {
-        return Ok(Begun::Made);
+        return Ok(None);
     }
-    let making = Making::new(place, &log_path, lock)?;
-    Ok(Begun::Ours(making))
+    Making::new(place, &log_path, lock).map(Some)
 }
 
 /// Removes an image that dlrun made, `beside_it` what it was made from, and its log. Returns what was removed.
@@ -130,10 +120,7 @@ pub fn discard(image: &Path, beside_it: &[PathBuf]) -> Result<Vec<PathBuf>, Make
     let lock_path = beside(image, "lock");
     let lock = lock::acquire_now(&lock_path).map_err(MakeError::write(&lock_path))?;
     let lock = lock.map_err(|owner| {
-        let who = owner.map_or_else(
-            || "another dlrun".to_owned(),
-            |owner| format!("pid {} on {}", owner.pid, owner.host),
-        );
+        let who = owner.map_or_else(|| "another dlrun".to_owned(), |owner| owner.to_string());
         MakeError::write(image)(io::Error::other(format!("{who} makes it just now")))
     })?;
     let mut removed = Vec::new();
@@ -181,7 +168,7 @@ impl Making {
         let uid = nix::unistd::geteuid();
         let stem = format!(
             "dlrun-{uid}-{}.",
-            &fingerprint(&place.image.to_string_lossy())[..16]
+            &fingerprint(place.image.to_string_lossy().as_bytes())[..16]
         );
         if lock.is_exclusive() {
             remove_remains(place, &stem);
@@ -260,9 +247,11 @@ impl Making {
                 News::Line(_, line) => {
                     self.say(line);
                     signed = Instant::now();
-                    progress(
-                        phase_of(line).map_or(Progress::Line(&printable(line)), Progress::Phase),
-                    );
+                    // The step that a line of the runtime begins: `INFO:    Running post scriptlet`.
+                    match line.strip_prefix("INFO:") {
+                        Some(phase) => progress(Progress::Phase(phase.trim())),
+                        None => progress(Progress::Line(&printable(line))),
+                    }
                 }
                 News::None if signed.elapsed() >= SIGN_OF_LIFE => {
                     // Those who wait for the lock look at the log's time. That it cannot be set costs them patience.
@@ -284,8 +273,7 @@ impl Making {
         let words = last_words(&source);
         if is_full(words) {
             let dir = self.image.parent().unwrap_or(Path::new("/"));
-            let dirs = [&*self.unpack_root, dir].map(Path::to_owned).into_iter();
-            let full = full_of(dirs.chain(cache_dirs(product)).collect(), words);
+            let full = format!("{} or {}", self.unpack_root.display(), dir.display());
             return Err(MakeError::NoSpace(full, what, source));
         }
         Err(MakeError::Failed(what, self.log_path.clone(), source))
@@ -342,39 +330,10 @@ fn temporary(tool: Tool, product: Option<Product>, dir: &Path) -> Tool {
     })
 }
 
-/// Where the runtime keeps what it fetched.
-fn cache_dirs(product: Option<Product>) -> impl Iterator<Item = PathBuf> {
-    let home = std::env::var_os("HOME").map(PathBuf::from);
-    let dirs = facts_of(product).into_iter().filter_map(move |facts| {
-        let named = std::env::var_os(format!("{}_CACHEDIR", facts.prefix)).map(PathBuf::from);
-        named.or_else(|| Some(home.as_ref()?.join(facts.cache)))
-    });
-    dirs.filter(|dir| dir.is_absolute())
-}
-
 /// What this user may still write there, in bytes; `None` where the file system does not say.
 fn free_bytes(dir: &Path) -> Option<u64> {
     let found = statvfs(dir).ok()?;
     found.blocks_available().checked_mul(found.fragment_size())
-}
-
-/// The directory that the runtime reports to be full: the one that it names, `/a/b` before `/a`; else any of them, since a quota
-/// shows nowhere, and after its failure the runtime has removed what filled it.
-fn full_of(dirs: Vec<PathBuf>, words: &str) -> String {
-    let is_named = |dir: &&PathBuf| {
-        let dir = dir.display().to_string();
-        let mut places = words.match_indices(&dir);
-        places
-            .any(|(at, text)| !words[at + text.len()..].starts_with(|c: char| c.is_alphanumeric()))
-    };
-    let named = dirs.iter().filter(is_named);
-    match named.max_by_key(|dir| dir.as_os_str().len()) {
-        Some(dir) => dir.display().to_string(),
-        None => {
-            let all: Vec<String> = dirs.iter().map(|dir| dir.display().to_string()).collect();
-            all.join(" or ")
-        }
-    }
 }
 
 /// Which file stands at a path now.
@@ -467,7 +426,7 @@ mod tests {
             self.root.path().join("images/x-1.0.sif")
         }
 
-        fn begin(&self) -> Result<Begun, MakeError> {
+        fn begin(&self) -> Result<Option<Making>, MakeError> {
             let (image, unpack) = (self.image(), self.root.path().join("unpack"));
             begin(
                 &Workplace {
@@ -482,7 +441,7 @@ mod tests {
 
         fn ours(&self) -> Making {
             match self.begin() {
-                Ok(Begun::Ours(making)) => making,
+                Ok(Some(making)) => making,
                 other => panic!("{other:?}"),
             }
         }
@@ -519,35 +478,6 @@ mod tests {
     }
 
     #[test]
-    fn directory_that_is_named_is_full_else_any_of_them() {
-        let dirs = || {
-            ["/tmp", "/tmp/images", "/h/cache"]
-                .map(PathBuf::from)
-                .to_vec()
-        };
-        // Apptainer 1.4.5, of the place of the image.
-        for (words, full) in [
-            (
-                "while creating container: write /tmp/images/x.part: no space left on device",
-                "/tmp/images",
-            ),
-            ("write /h/cache/blob/1: disk quota exceeded", "/h/cache"),
-            (
-                "write failed: disk quota exceeded",
-                "/tmp or /tmp/images or /h/cache",
-            ),
-            (
-                "write /tmpfs/x: no space left on device",
-                "/tmp or /tmp/images or /h/cache",
-            ),
-        ] {
-            assert_eq!(full_of(dirs(), words), full);
-        }
-        assert!(free_bytes(Path::new("/")).is_some());
-        assert_eq!(free_bytes(Path::new("/no/such/dir")), None);
-    }
-
-    #[test]
     fn an_image_appears_whole_and_nothing_else_stays() {
         let lab = Lab::new();
         let mut making = lab.ours();
@@ -577,7 +507,7 @@ mod tests {
             &|| false,
         );
         let error = error.expect_err("it failed");
-        assert_eq!(error.words(), "FATAL:   no");
+        assert_eq!(error.runtime_output(), "FATAL:   no");
         assert!(
             matches!(&error, MakeError::Failed(_, log, _) if *log == log_of(&lab.image())),
             "{error}"
@@ -645,7 +575,7 @@ mod tests {
             fs::write(first.part(), "image").expect("ours");
             first.publish().expect("it can be renamed");
             drop(first);
-            assert!(matches!(second.join().expect("no panic"), Ok(Begun::Made)));
+            assert!(matches!(second.join().expect("no panic"), Ok(None)));
         });
         // An image that was there before is no reason: whoever asks wants another.
         assert!(image.exists());
@@ -656,10 +586,7 @@ mod tests {
             let second = scope.spawn(|| lab.begin());
             std::thread::sleep(Duration::from_millis(50));
             drop(first);
-            assert!(matches!(
-                second.join().expect("no panic"),
-                Ok(Begun::Ours(_))
-            ));
+            assert!(matches!(second.join().expect("no panic"), Ok(Some(_))));
         });
     }
 

@@ -1,7 +1,6 @@
 //! All files together: whose description counts, and which check belongs to it.
 
-use std::collections::HashMap;
-use std::path::PathBuf;
+use std::collections::{BTreeMap, HashMap};
 
 use crate::config::Owner;
 use crate::foundation::diagnostic::nearest;
@@ -15,24 +14,8 @@ pub struct Catalogue {
     pub entries: Vec<Entry>,
     /// Images of the site in whose place the user's own of that name counts.
     pub overridden: Vec<Entry>,
-    /// Checks of images that are not described.
-    pub orphans: Vec<Check>,
     /// What is wrong with files of the site: they are passed over, since one of them must not stop everybody.
     pub warnings: Vec<String>,
-}
-
-/// A name that the user's own files describe twice.
-#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("the image `{name}` is described twice: {first} and {second}")]
-pub struct Fault {
-    /// The image's name.
-    pub name: String,
-    /// Where it is described first.
-    pub first: String,
-    /// Where it is described again.
-    pub second: String,
-    /// The file of the second description.
-    pub path: PathBuf,
 }
 
 impl Catalogue {
@@ -40,17 +23,34 @@ impl Catalogue {
     /// counts whose file comes first.
     ///
     /// # Errors
-    /// [`Fault`] where two of the user's own files describe one image.
-    pub fn assemble(files: Vec<CatalogueFile>) -> Result<Self, Fault> {
+    /// Which image two of the user's own files describe.
+    pub fn assemble(files: Vec<CatalogueFile>) -> Result<Self, String> {
         let mut catalogue = Self::default();
-        let mut places: HashMap<String, usize> = HashMap::new();
+        let mut entries: BTreeMap<String, Entry> = BTreeMap::new();
         let mut checks: HashMap<String, Check> = HashMap::new();
         let (site, user): (Vec<CatalogueFile>, Vec<CatalogueFile>) = files
             .into_iter()
             .partition(|file| file.owner == Owner::Site);
         for file in site.into_iter().chain(user) {
             for entry in file.entries {
-                catalogue.add(entry, &mut places)?;
+                let Some(known) = entries.get_mut(&entry.name) else {
+                    entries.insert(entry.name.clone(), entry);
+                    continue;
+                };
+                if known.owner != entry.owner {
+                    catalogue.overridden.push(std::mem::replace(known, entry));
+                    continue;
+                }
+                let twice = format!(
+                    "the image `{}` is described twice: {} and {}",
+                    entry.name, known.origin, entry.origin
+                );
+                if entry.owner == Owner::User {
+                    return Err(twice);
+                }
+                catalogue
+                    .warnings
+                    .push(format!("{twice}; the first counts"));
             }
             for check in file.checks {
                 let known = checks.get(&check.image);
@@ -59,48 +59,11 @@ impl Catalogue {
                 }
             }
         }
+        catalogue.entries = entries.into_values().collect();
         for entry in &mut catalogue.entries {
             entry.check = checks.remove(&entry.name);
         }
-        catalogue.orphans = checks.into_values().collect();
-        catalogue
-            .orphans
-            .sort_by(|left, right| left.image.cmp(&right.image));
-        catalogue
-            .entries
-            .sort_by(|left, right| left.name.cmp(&right.name));
         Ok(catalogue)
-    }
-
-    fn add(&mut self, entry: Entry, places: &mut HashMap<String, usize>) -> Result<(), Fault> {
-        let Some(known) = places
-            .get(&entry.name)
-            .and_then(|at| self.entries.get_mut(*at))
-        else {
-            places.insert(entry.name.clone(), self.entries.len());
-            self.entries.push(entry);
-            return Ok(());
-        };
-        if known.owner != entry.owner {
-            self.overridden.push(std::mem::replace(known, entry));
-            return Ok(());
-        }
-        let fault = Fault {
-            name: entry.name.clone(),
-            first: known.origin.to_string(),
-            second: entry.origin.to_string(),
-            path: match &entry.origin {
-                crate::config::Origin::File { path, .. } => path.clone(),
-                _ => PathBuf::new(),
-            },
-        };
-        match entry.owner {
-            Owner::User => Err(fault),
-            Owner::Site => {
-                self.warnings.push(format!("{fault}; the first counts"));
-                Ok(())
-            }
-        }
     }
 
     /// The image of a name.

@@ -1,15 +1,13 @@
 //! The catalogue's files, and what is there of the images that they describe.
 
-use std::fs::{self, File, OpenOptions};
-use std::io::{self, Read};
-use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
+use std::fs;
+use std::io;
 use std::path::{Path, PathBuf};
 
-use nix::fcntl::OFlag;
-
 use crate::config::Owner;
-use crate::foundation::diagnostic::Problem;
-use crate::image::catalogue::{Catalogue, CatalogueFile, Entry, Fault, FileState, Place, read};
+use crate::foundation::diagnostic::{Problem, chain};
+use crate::foundation::filesystem::{modified_ms, whole_text};
+use crate::image::catalogue::{Catalogue, CatalogueFile, Entry, FileState, Place, read};
 
 /// A file of the catalogue is not longer, in bytes.
 pub const MAX_FILE_BYTES: u64 = 8 << 20;
@@ -35,8 +33,8 @@ pub enum CatalogueError {
     #[error("cannot read {}", .0.display())]
     Read(PathBuf, #[source] io::Error),
     /// One name twice.
-    #[error(transparent)]
-    Twice(#[from] Fault),
+    #[error("{0}")]
+    Twice(String),
 }
 
 /// Reads the catalogue. A file of the site that cannot be used is passed over and named in the catalogue's warnings: it must
@@ -66,13 +64,13 @@ pub fn read_catalogue(dirs: &CatalogueDirs) -> Result<Catalogue, CatalogueError>
     {
         parsed.push(read_catalogue_file(&path, Owner::User)?);
     }
-    let mut catalogue = Catalogue::assemble(parsed)?;
+    let mut catalogue = Catalogue::assemble(parsed).map_err(CatalogueError::Twice)?;
     catalogue.warnings.splice(0..0, warnings);
     Ok(catalogue)
 }
 
 /// Looks at the files of images, and notes what is there.
-pub fn look<'a>(entries: impl IntoIterator<Item = &'a mut Entry>) {
+pub fn look_at_files<'a>(entries: impl IntoIterator<Item = &'a mut Entry>) {
     for entry in entries {
         if let Place::Path(path) = &entry.place {
             entry.file = file_state(path);
@@ -85,19 +83,13 @@ pub fn look<'a>(entries: impl IntoIterator<Item = &'a mut Entry>) {
 pub fn file_state(path: &Path) -> FileState {
     match fs::metadata(path) {
         Err(error) if error.kind() == io::ErrorKind::NotFound => {
-            FileState::Missing(format!("{} is not there", path.display()))
+            FileState::Missing(format!("{} does not exist", path.display()))
         }
         Err(error) => FileState::Missing(format!("{} cannot be reached: {error}", path.display())),
-        Ok(found) if found.is_file() || found.is_dir() => {
-            let millis = found
-                .mtime()
-                .saturating_mul(1000)
-                .saturating_add(found.mtime_nsec() / 1_000_000);
-            FileState::There {
-                size_bytes: found.is_file().then_some(found.len()),
-                modified_ms: u64::try_from(millis).unwrap_or(0),
-            }
-        }
+        Ok(found) if found.is_file() || found.is_dir() => FileState::There {
+            size_bytes: found.is_file().then_some(found.len()),
+            modified_ms: modified_ms(&found),
+        },
         Ok(_) => FileState::Missing(format!(
             "{} is neither a file nor a directory",
             path.display()
@@ -136,7 +128,8 @@ fn toml_files(dir: &Path) -> Result<Vec<PathBuf>, CatalogueError> {
 }
 
 fn read_catalogue_file(path: &Path, owner: Owner) -> Result<CatalogueFile, CatalogueError> {
-    let text = text_of(path).map_err(|source| CatalogueError::Read(path.to_owned(), source))?;
+    let text = whole_text(path, MAX_FILE_BYTES)
+        .map_err(|source| CatalogueError::Read(path.to_owned(), source))?;
     let mut file = read(path, &text, owner);
     match std::mem::take(&mut file.problems) {
         problems if problems.is_empty() => Ok(file),
@@ -144,52 +137,20 @@ fn read_catalogue_file(path: &Path, owner: Owner) -> Result<CatalogueFile, Catal
     }
 }
 
-/// Opens without waiting for a pipe's other end, and reads files only.
-fn text_of(path: &Path) -> io::Result<String> {
-    let flags = OFlag::O_NONBLOCK | OFlag::O_NOCTTY;
-    let file: File = OpenOptions::new()
-        .read(true)
-        .custom_flags(flags.bits())
-        .open(path)?;
-    let found = file.metadata()?;
-    if !found.is_file() {
-        return Err(io::Error::other("it is not a file"));
-    }
-    if found.len() > MAX_FILE_BYTES {
-        return Err(io::Error::other(format!(
-            "it is larger than {} MiB",
-            MAX_FILE_BYTES >> 20
-        )));
-    }
-    let mut text = String::new();
-    // It may have grown since.
-    file.take(MAX_FILE_BYTES).read_to_string(&mut text)?;
-    Ok(text)
-}
-
-/// A fault in one line: the first, and how many there are.
+/// A fault in one line: the first of a file.
 fn in_short(error: &CatalogueError) -> String {
-    match error {
-        CatalogueError::Faulty(path, text, problems) => {
-            let first = problems.first();
-            let line = first
-                .and_then(|problem| problem.position(text))
-                .map_or(0, |(line, _)| line);
-            let message = first.map_or("", |problem| &problem.message);
-            let more = match problems.len() {
-                0 | 1 => String::new(),
-                many => format!(" (and {} more)", many - 1),
-            };
-            format!(
-                "{}:{line}: {message}{more}; the file is passed over",
-                path.display()
-            )
-        }
-        CatalogueError::Read(path, source) => {
-            format!("{}: {source}; it is passed over", path.display())
-        }
-        CatalogueError::Twice(fault) => fault.to_string(),
-    }
+    let CatalogueError::Faulty(path, text, problems) = error else {
+        return format!("{}; it is passed over", chain(error).join(": "));
+    };
+    let first = problems.first();
+    let line = first
+        .and_then(|problem| problem.position(text))
+        .map_or(0, |(line, _)| line);
+    let message = first.map_or("", |problem| &problem.message);
+    format!(
+        "{}:{line}: {message}; the file is passed over",
+        path.display()
+    )
 }
 
 #[cfg(test)]
@@ -251,10 +212,7 @@ mod tests {
         let [a, c, e] = &catalogue.warnings[..] else {
             panic!("{:?}", catalogue.warnings)
         };
-        assert!(
-            a.contains("a.toml:1: an image needs") && a.contains("more"),
-            "{a}"
-        );
+        assert!(a.contains("a.toml:1: an image needs"), "{a}");
         assert!(
             c.contains("not in this version") && e.contains("is not a file"),
             "{c} {e}"
@@ -317,18 +275,18 @@ mod tests {
         };
         dirs.write("user/x.check.toml", &format!("{}{}", check(20), check(10)));
         let mut catalogue = read_catalogue(&dirs.dirs).expect("a catalogue");
-        look(&mut catalogue.entries);
+        look_at_files(&mut catalogue.entries);
         let [x, y] = &catalogue.entries[..] else {
             panic!("{catalogue:#?}")
         };
         assert_eq!(x.check.as_ref().map(|check| check.at_ms), Some(20));
         assert_eq!(x.changed_since_check(), Some(false));
         assert!(
-            matches!(&y.file, FileState::Missing(why) if why.contains("/nowhere is not there"))
+            matches!(&y.file, FileState::Missing(why) if why.contains("/nowhere does not exist"))
         );
         fs::write(&sif, "another image").expect("written");
         let mut x = x.clone();
-        look([&mut x]);
+        look_at_files([&mut x]);
         assert_eq!(x.changed_since_check(), Some(true));
     }
 }

@@ -20,6 +20,12 @@ pub enum Place {
     Uri(String),
 }
 
+impl Default for Place {
+    fn default() -> Self {
+        Self::Path(PathBuf::new())
+    }
+}
+
 impl Place {
     /// Reads an absolute path, or a URI such as `docker://tensorflow/tensorflow:2.1.0`.
     ///
@@ -62,7 +68,7 @@ vocabulary! {
 }
 
 /// An image of the catalogue: `[[image]]`. What is `None` or empty is not said.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Default)]
 pub struct Entry {
     /// Its name, unique in the catalogue: see [`crate::image::catalogue::name_problem`].
     pub name: String,
@@ -76,12 +82,10 @@ pub struct Entry {
     /// Where it got the framework from.
     pub provenance: Option<Provenance>,
     /// As `uname -m` has it: `x86_64`, `aarch64`, `ppc64le`. Default of the file: `x86_64`.
-    #[serde(skip_serializing_if = "is_default_arch")]
     pub arch: String,
     /// The least processor that its code runs on: `x86-64-v3`, or archspec's name such as `skylake_avx512`.
     pub microarch: Option<String>,
     /// What its framework computes on.
-    #[serde(skip_serializing_if = "is_default")]
     pub accelerator: Accelerator,
     /// CUDA's version in the image, such as `12.4`.
     pub cuda: Option<String>,
@@ -91,12 +95,10 @@ pub struct Entry {
     /// ROCm's version in the image.
     pub rocm: Option<String>,
     /// Graph compilers that it has: `xla`, `inductor`, `ngraph`, `glow`.
-    #[serde(skip_serializing_if = "Vec::is_empty")]
     pub compilers: Vec<String>,
     /// Python's version.
     pub python: Option<String>,
     /// Python packages beside the framework that it was given: `scikit-learn`.
-    #[serde(skip_serializing_if = "Vec::is_empty")]
     pub packages: Vec<String>,
     /// The MPI in it and its version: `openmpi 4.1`, `mpich 4.0`.
     pub mpi: Option<String>,
@@ -107,7 +109,6 @@ pub struct Entry {
     /// The id of the run that built it, where a job did.
     pub built_by: Option<String>,
     /// Whether it runs with `--fakeroot` only.
-    #[serde(skip_serializing_if = "is_default")]
     pub needs_fakeroot: bool,
     /// Whose file describes it.
     #[serde(skip)]
@@ -123,14 +124,6 @@ pub struct Entry {
     pub file: FileState,
 }
 
-fn is_default<T: Default + PartialEq>(value: &T) -> bool {
-    *value == T::default()
-}
-
-fn is_default_arch(arch: &str) -> bool {
-    arch == "x86_64"
-}
-
 fn path_as_text<S: Serializer>(path: &Path, serializer: S) -> Result<S::Ok, S::Error> {
     serializer.collect_str(&path.display())
 }
@@ -143,6 +136,9 @@ fn as_text<S: Serializer>(range: &Option<VersionRange>, serializer: S) -> Result
 }
 
 impl Entry {
+    /// What the architecture is where a description does not say.
+    pub const DEFAULT_ARCH: &str = "x86_64";
+
     /// An image of which nothing further is said.
     #[must_use]
     pub fn new(
@@ -158,25 +154,10 @@ impl Entry {
             place,
             framework: framework.to_owned(),
             version: version.to_owned(),
-            provenance: None,
-            arch: "x86_64".to_owned(),
-            microarch: None,
-            accelerator: Accelerator::None,
-            cuda: None,
-            compute_capability: None,
-            rocm: None,
-            compilers: Vec::new(),
-            python: None,
-            packages: Vec::new(),
-            mpi: None,
-            digest: None,
-            recipe: None,
-            built_by: None,
-            needs_fakeroot: false,
+            arch: Self::DEFAULT_ARCH.to_owned(),
             owner,
             origin,
-            check: None,
-            file: FileState::NotLooked,
+            ..Self::default()
         }
     }
 
@@ -215,7 +196,7 @@ pub enum FileState {
 }
 
 /// What dlrun found when it ran an image: `[[check]]`.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, Default)]
 pub struct Check {
     /// The entry's name.
     pub image: String,

@@ -12,13 +12,14 @@ mod save;
 mod uri;
 mod write;
 
-pub use assemble::{Catalogue, Fault};
+pub use assemble::Catalogue;
 pub use directory::{
-    CatalogueDirs, CatalogueError, MAX_FILE_BYTES, MAX_FILES, file_state, look, read_catalogue,
+    CatalogueDirs, CatalogueError, MAX_FILE_BYTES, MAX_FILES, file_state, look_at_files,
+    read_catalogue,
 };
 pub use entry::{Accelerator, Check, Entry, FileState, Place};
 pub use name::name_problem;
-pub use read::{CatalogueFile, FORMAT, read};
+pub use read::{CatalogueFile, FORMAT, read, read_digest};
 pub use save::keep_description;
 pub use uri::{Fetched, UnknownScheme, fetched};
 pub use write::{write_check, write_entry};

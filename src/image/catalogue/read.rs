@@ -168,7 +168,11 @@ fn read_version(text: &str) -> Result<String, String> {
     }
 }
 
-fn read_digest(text: &str) -> Result<String, String> {
+/// A digest as files and options have it: `sha256:..`, in small letters.
+///
+/// # Errors
+/// What is wrong with it, for people.
+pub fn read_digest(text: &str) -> Result<String, String> {
     let digits = text.strip_prefix("sha256:").unwrap_or_default();
     if digits.len() == 64 && digits.bytes().all(|byte| byte.is_ascii_hexdigit()) {
         Ok(text.to_ascii_lowercase())

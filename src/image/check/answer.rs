@@ -34,7 +34,8 @@ pub(crate) struct Try {
     /// Steps that went wrong, and how.
     pub(crate) faults: Vec<(String, String)>,
     pub(crate) gpus: Option<u32>,
-    pub(crate) mpi: Option<Mpi>,
+    /// The MPI library's name, which tells its binary interface.
+    pub(crate) mpi_abi: Option<String>,
     pub(crate) notes: Vec<String>,
     /// The last step that was begun.
     pub(crate) begun: Option<String>,
@@ -49,14 +50,6 @@ pub(crate) struct Python {
     pub(crate) version: String,
     pub(crate) arch: String,
     pub(crate) path: String,
-}
-
-#[derive(Debug, PartialEq, Eq)]
-pub(crate) struct Mpi {
-    /// The library's name, which tells its binary interface.
-    pub(crate) abi: String,
-    /// What it calls itself.
-    pub(crate) said: String,
 }
 
 impl Answer {
@@ -102,10 +95,7 @@ impl Answer {
                     "built" => last.built = Some(Vec::deserialize(&finding["kinds"]).ok()?),
                     "compiled" => last.compiled.push(text("name")?),
                     "gpus" => last.gpus = Some(u32::deserialize(&finding["count"]).ok()?),
-                    "mpi" => {
-                        let (abi, said) = (text("abi")?, text("said")?);
-                        last.mpi = Some(Mpi { abi, said });
-                    }
+                    "mpi" => last.mpi_abi = Some(text("abi")?),
                     "note" => last.notes.push(text("text")?),
                     "complete" => last.complete = true,
                     "ended" => last.code = Some(i32::deserialize(&finding["code"]).ok()?),

@@ -3,93 +3,48 @@
 use crate::image::catalogue::{Accelerator, Entry};
 
 use crate::image::check::Findings;
-use crate::image::check::answer::{Answer, Mpi, Try};
-
-/// What is said of an image; what is `None` or empty is not said, and is looked for.
-#[derive(Debug, Clone, PartialEq, Eq, Default)]
-pub struct Claims {
-    /// The framework, in small letters.
-    pub framework: Option<String>,
-    /// Its version.
-    pub version: Option<String>,
-    /// As `uname -m` has it.
-    pub arch: Option<String>,
-    /// What the framework computes on.
-    pub accelerator: Option<Accelerator>,
-    /// CUDA's version.
-    pub cuda: Option<String>,
-    /// ROCm's version.
-    pub rocm: Option<String>,
-    /// Graph compilers.
-    pub compilers: Vec<String>,
-    /// Python's version.
-    pub python: Option<String>,
-    /// `openmpi 4.1`, `mpich 4.0`.
-    pub mpi: Option<String>,
-}
-
-impl From<&Entry> for Claims {
-    fn from(entry: &Entry) -> Self {
-        Self {
-            framework: Some(entry.framework.clone()),
-            version: Some(entry.version.clone()),
-            arch: Some(entry.arch.clone()),
-            accelerator: Some(entry.accelerator),
-            cuda: entry.cuda.clone(),
-            rocm: entry.rocm.clone(),
-            compilers: entry.compilers.clone(),
-            python: entry.python.clone(),
-            mpi: entry.mpi.clone(),
-        }
-    }
-}
+use crate::image::check::answer::{Answer, Try};
 
 /// Graph compilers that the probe can try.
 const TRIED: [&str; 3] = ["xla", "inductor", "ngraph"];
 
-/// `gpus`: whose GPUs this machine has.
-pub(crate) fn judge(claims: &Claims, answer: &Answer, gpus: &[Accelerator]) -> Findings {
+/// Compares what is said of an image with what was found in it; empty texts are not said. `gpus`: whose GPUs this machine has.
+pub(crate) fn judge(claims: &Entry, answer: &Answer, gpus: &[Accelerator]) -> Findings {
     let mut found = Findings::default();
     let Some(best) = answer.best() else {
-        found.problem("it has neither `python3` nor `python` on its PATH".to_owned());
+        found.problem("it has neither `python3` nor `python` on its PATH");
         return found;
     };
-    found.versions = best.versions.clone();
-    found.compilers = best.compiled.clone();
-    found.gpus = best.gpus;
+    found.check.versions = best.versions.clone();
+    found.check.compilers = best.compiled.clone();
+    found.check.gpus = best.gpus;
+    found.check.mpi_abi = best.mpi_abi.clone();
     found.accelerators = best.built.clone();
     found.arch = best.python.as_ref().map(|python| python.arch.clone());
     found.notes = best.notes.clone();
-    if let Some(mpi) = &best.mpi {
-        found.mpi_abi = Some(mpi.abi.clone());
-        let (name, version) = library(mpi);
-        found.versions.insert(name, version);
-    }
     judge_python(claims, best, &mut found);
     judge_end(best, &mut found);
     judge_framework(claims, best, &mut found);
     judge_accelerator(claims, best, gpus, &mut found);
     judge_compilers(claims, best, &mut found);
-    judge_mpi(claims, best, &mut found);
     found
 }
 
-fn judge_python(claims: &Claims, best: &Try, found: &mut Findings) {
+fn judge_python(claims: &Entry, best: &Try, found: &mut Findings) {
     let Some(python) = &best.python else {
         if best.code.is_some_and(|code| code < 128) {
             found.problem(format!("its `{}` does not run the probe", best.interpreter));
         }
         return;
     };
-    found
-        .versions
-        .insert("python".to_owned(), python.version.clone());
+    let versions = &mut found.check.versions;
+    versions.insert("python".to_owned(), python.version.clone());
     found.python_path = Some(python.path.clone());
     differs("Python", claims.python.as_deref(), &python.version, found);
-    if let Some(arch) = claims.arch.as_deref().filter(|arch| *arch != python.arch) {
+    if !claims.arch.is_empty() && claims.arch != python.arch {
         found.problem(format!(
-            "it is said to be for {arch}, and runs as {}",
-            python.arch
+            "it is said to be for {}, and runs as {}",
+            claims.arch, python.arch
         ));
     }
 }
@@ -130,12 +85,12 @@ pub(crate) fn doing(best: &Try) -> String {
     }
 }
 
-fn judge_framework(claims: &Claims, best: &Try, found: &mut Findings) {
+fn judge_framework(claims: &Entry, best: &Try, found: &mut Findings) {
     let Some(name) = best.installed.first() else {
-        match claims.framework.as_deref() {
-            Some(wanted) if best.complete => found.problem(format!("its Python has no {wanted}")),
-            None if best.complete => found.note("it has no framework that dlrun knows".to_owned()),
-            _ => {}
+        match claims.framework.as_str() {
+            _ if !best.complete => {}
+            "" => found.note("it has no framework that dlrun knows"),
+            wanted => found.problem(format!("its Python has no {wanted}")),
         }
         return;
     };
@@ -150,7 +105,8 @@ fn judge_framework(claims: &Claims, best: &Try, found: &mut Findings) {
         found.problem(format!("{name} cannot be imported: {why}"));
     }
     if let Some(version) = best.versions.get(name) {
-        differs(name, claims.version.as_deref(), version, found);
+        let claimed = Some(&claims.version[..]).filter(|claimed| !claimed.is_empty());
+        differs(name, claimed, version, found);
     }
 }
 
@@ -161,10 +117,7 @@ fn differs(what: &str, claimed: Option<&str>, version: &str, found: &mut Finding
     }
 }
 
-fn judge_accelerator(claims: &Claims, best: &Try, gpus: &[Accelerator], found: &mut Findings) {
-    let wanted = claims
-        .accelerator
-        .filter(|wanted| *wanted != Accelerator::None);
+fn judge_accelerator(claims: &Entry, best: &Try, gpus: &[Accelerator], found: &mut Findings) {
     for (name, claimed) in [("cuda", &claims.cuda), ("rocm", &claims.rocm)] {
         let (Some(claimed), Some(version)) = (claimed, best.versions.get(name)) else {
             continue;
@@ -174,7 +127,10 @@ fn judge_accelerator(claims: &Claims, best: &Try, gpus: &[Accelerator], found: &
             found.problem(format!("{name} is said to be {claimed}, and is {version}"));
         }
     }
-    let Some(wanted) = wanted else { return };
+    let wanted = claims.accelerator;
+    if wanted == Accelerator::None {
+        return;
+    }
     if best
         .built
         .as_ref()
@@ -209,7 +165,7 @@ fn maker(accelerator: Accelerator) -> &'static str {
     }
 }
 
-fn judge_compilers(claims: &Claims, best: &Try, found: &mut Findings) {
+fn judge_compilers(claims: &Entry, best: &Try, found: &mut Findings) {
     for (step, why) in &best.faults {
         let Some(name) = step.strip_prefix("compile ") else {
             continue;
@@ -217,7 +173,7 @@ fn judge_compilers(claims: &Claims, best: &Try, found: &mut Findings) {
         let text = format!("{name} does not compile: {why}");
         let is_claimed = claims.compilers.iter().any(|claimed| claimed == name);
         if is_claimed {
-            &mut found.problems
+            &mut found.check.problems
         } else {
             &mut found.notes
         }
@@ -238,55 +194,6 @@ fn judge_compilers(claims: &Claims, best: &Try, found: &mut Findings) {
             found.note(format!("dlrun does not know how to try {name}"));
         }
     }
-}
-
-fn judge_mpi(claims: &Claims, best: &Try, found: &mut Findings) {
-    let Some(claimed) = claims.mpi.as_deref().filter(|_| best.complete) else {
-        return;
-    };
-    let Some(mpi) = &best.mpi else {
-        found.problem(format!(
-            "it is said to have {claimed}, and has no MPI library that loads"
-        ));
-        return;
-    };
-    let (name, version) = library(mpi);
-    let mut words = claimed.split_whitespace();
-    let (wanted, wanted_version) = (
-        words.next().unwrap_or_default().to_lowercase(),
-        words.next(),
-    );
-    let same = name == wanted && wanted_version.is_none_or(|wanted| fits(wanted, &version));
-    if !same && name != "mpi" {
-        found.problem(format!(
-            "it is said to have {claimed}, and has {name} {version}"
-        ));
-    }
-}
-
-/// Name and version of an MPI library by what it says of itself: `Open MPI v4.1.4, package: ..`, `MPICH Version: 4.0.2 ..`,
-/// `Intel(R) MPI Library 2021.11 for Linux* OS`, `MVAPICH2 Version : 2.3.7`.
-fn library(mpi: &Mpi) -> (String, String) {
-    let name = [
-        ("Open MPI", "openmpi"),
-        ("MVAPICH", "mvapich"),
-        ("Intel", "intelmpi"),
-        ("MPICH", "mpich"),
-    ]
-    .into_iter()
-    .find(|(word, _)| mpi.said.contains(word))
-    .map_or("mpi", |(_, name)| name);
-    let is_version =
-        |word: &&str| word.starts_with(|c: char| c.is_ascii_digit()) && word.contains('.');
-    let words = mpi
-        .said
-        .split_whitespace()
-        .map(|word| word.trim_start_matches('v').trim_end_matches(','));
-    let version = words
-        .into_iter()
-        .find(is_version)
-        .unwrap_or(mpi.said.as_str());
-    (name.to_owned(), version.to_owned())
 }
 
 /// Whether a version is the claimed one: the same numbers as far as the claim goes, so that 2.1 is 2.1.3 and never 2.10.
@@ -364,47 +271,12 @@ mod tests {
             ("2.4.0", "2.4.0rc1"),
             ("2.4", "2.4.0.dev20240101"),
             ("2.4.0rc1", "2.4.0"),
+            ("2.4.0", "2.4.0rc1.dev3"),
+            ("2.4.0", "2.4.0-rc1-12-gabc"),
             ("2", "3.0"),
             ("1.14", "1.1.4"),
         ] {
             assert!(!fits(claimed, found), "{claimed} {found}");
-        }
-    }
-
-    #[test]
-    fn an_mpi_library_is_known_by_what_it_says() {
-        for (said, name, version) in [
-            (
-                "Open MPI v4.1.4, package: Debian OpenMPI, ident: 4.1.4, repo rev: v4.1.4",
-                "openmpi",
-                "4.1.4",
-            ),
-            (
-                "MPICH Version: 4.0.2 MPICH Release date: Thu Apr 7",
-                "mpich",
-                "4.0.2",
-            ),
-            (
-                "Intel(R) MPI Library 2021.11 for Linux* OS",
-                "intelmpi",
-                "2021.11",
-            ),
-            (
-                "MVAPICH2 Version : 2.3.7 MVAPICH2 Release date",
-                "mvapich",
-                "2.3.7",
-            ),
-            ("what is this", "mpi", "what is this"),
-        ] {
-            let mpi = Mpi {
-                abi: String::new(),
-                said: said.to_owned(),
-            };
-            assert_eq!(
-                library(&mpi),
-                (name.to_owned(), version.to_owned()),
-                "{said}"
-            );
         }
     }
 
@@ -427,37 +299,35 @@ mod tests {
             built: Some(vec![Accelerator::Nvidia]),
             compiled: vec!["inductor".to_owned()],
             gpus: Some(2),
-            mpi: Some(Mpi {
-                abi: "libmpi.so.40".to_owned(),
-                said: "Open MPI v4.1.4, x".to_owned(),
-            }),
+            mpi_abi: Some("libmpi.so.40".to_owned()),
             complete: true,
             code: Some(0),
             ..Try::default()
         }
     }
 
-    fn claims() -> Claims {
-        Claims {
-            framework: Some("pytorch".to_owned()),
-            version: Some("2.4.1".to_owned()),
-            arch: Some("x86_64".to_owned()),
-            accelerator: Some(Accelerator::Nvidia),
+    fn claims() -> Entry {
+        Entry {
+            framework: "pytorch".to_owned(),
+            version: "2.4.1".to_owned(),
+            arch: "x86_64".to_owned(),
+            accelerator: Accelerator::Nvidia,
             cuda: Some("12.1".to_owned()),
             compilers: vec!["inductor".to_owned()],
             python: Some("3.11".to_owned()),
-            mpi: Some("openmpi 4.1".to_owned()),
-            ..Claims::default()
+            ..Entry::default()
         }
     }
 
-    fn problems(claims: &Claims, one: Try) -> Vec<String> {
+    fn problems(claims: &Entry, one: Try) -> Vec<String> {
         let answer = Answer {
             shell: true,
             tries: vec![one],
             ..Answer::default()
         };
-        judge(claims, &answer, &[Accelerator::Nvidia]).problems
+        judge(claims, &answer, &[Accelerator::Nvidia])
+            .check
+            .problems
     }
 
     #[test]
@@ -468,23 +338,19 @@ mod tests {
             tries: vec![pytorch()],
             ..Answer::default()
         };
-        let found = judge(&Claims::default(), &answer, &[]);
+        let found = judge(&Entry::default(), &answer, &[]);
         assert_eq!(
-            (found.framework.as_deref(), found.mpi_abi.as_deref()),
+            (found.framework.as_deref(), found.check.mpi_abi.as_deref()),
             (Some("pytorch"), Some("libmpi.so.40"))
-        );
-        assert_eq!(
-            found.versions.get("openmpi").map(String::as_str),
-            Some("4.1.4")
         );
     }
 
     #[test]
     fn each_difference_is_a_problem() {
-        type Change = fn(&mut Claims, &mut Try);
-        let cases: [(Change, &str); 19] = [
+        type Change = fn(&mut Entry, &mut Try);
+        let cases: [(Change, &str); 17] = [
             (
-                |c, _| c.version = Some("2.4.10".into()),
+                |c, _| c.version = "2.4.10".into(),
                 "pytorch is said to be 2.4.10, and is 2.4.1+cu121",
             ),
             (
@@ -492,18 +358,13 @@ mod tests {
                 "Python is said to be 3.1, and is 3.11.2",
             ),
             (
-                |c, _| c.arch = Some("aarch64".into()),
+                |c, _| c.arch = "aarch64".into(),
                 "for aarch64, and runs as x86_64",
             ),
             (
                 |c, _| c.cuda = Some("12.4".into()),
                 "cuda is said to be 12.4, and is 12.1",
             ),
-            (
-                |c, _| c.mpi = Some("mpich 4.0".into()),
-                "said to have mpich 4.0, and has openmpi 4.1.4",
-            ),
-            (|_, t| t.mpi = None, "has no MPI library that loads"),
             (
                 |c, _| c.compilers = vec!["xla".into()],
                 "has no compiler xla",
@@ -573,9 +434,9 @@ mod tests {
         one.faults.push(("compile xla".to_owned(), "x".to_owned()));
         one.gpus = None;
         one.installed.push("jax".to_owned());
-        let claims = Claims {
+        let claims = Entry {
             compilers: vec!["glow".to_owned()],
-            ..Claims::default()
+            ..Entry::default()
         };
         let answer = Answer {
             shell: true,
@@ -583,7 +444,7 @@ mod tests {
             ..Answer::default()
         };
         let found = judge(&claims, &answer, &[]);
-        assert_eq!(found.problems, [""; 0]);
+        assert_eq!(found.check.problems, [""; 0]);
         assert_eq!(found.notes.len(), 3, "{:?}", found.notes);
     }
 
@@ -595,7 +456,7 @@ mod tests {
         };
         let found = judge(&claims(), &answer, &[]);
         assert_eq!(
-            found.problems,
+            found.check.problems,
             ["it has neither `python3` nor `python` on its PATH"]
         );
     }

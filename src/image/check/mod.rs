@@ -5,14 +5,11 @@ mod judge;
 #[cfg(test)]
 mod tests_of_probe;
 
-use std::collections::BTreeMap;
 use std::time::Duration;
-
-pub use judge::Claims;
 
 use self::answer::Answer;
 use crate::foundation::command::{CommandError, News, Output, Stream, Tool, Words};
-use crate::image::catalogue::Accelerator;
+use crate::image::catalogue::{Accelerator, Check, Entry};
 use crate::image::flags::{
     Container, GpuFacts, Invocation, NodeFacts, Refusal, Surroundings, choose,
 };
@@ -41,109 +38,85 @@ const FOREIGN: [&str; 15] = [
     "HOME", "WORKDIR", "NETWORK", "NO_EVAL", "PWD", "CWD",
 ];
 
-/// An image to be checked.
-#[derive(Debug)]
-pub struct Call<'a> {
-    /// A path, or a URI that the runtime knows.
-    pub source: &'a str,
-    /// It is a directory.
-    pub is_sandbox: bool,
-    /// It runs with `--fakeroot` only.
-    pub needs_fakeroot: bool,
-    /// What is said of it.
-    pub claims: &'a Claims,
-    /// How long it may take.
-    pub patience: Duration,
-}
-
 /// What was found.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Findings {
-    /// What is wrong; empty: it is as it is described.
-    pub problems: Vec<String>,
+    /// What the catalogue keeps of it.
+    pub check: Check,
     /// What else is worth saying.
     pub notes: Vec<String>,
     /// The framework that was tried.
     pub framework: Option<String>,
     /// The Python that has it.
     pub python_path: Option<String>,
-    /// Versions, by name: `python`, `pytorch`, `cuda`, `openmpi`, ...
-    pub versions: BTreeMap<String, String>,
-    /// Graph compilers that compiled something.
-    pub compilers: Vec<String>,
     /// What the framework was built for; `None`: it does not say.
     pub accelerators: Option<Vec<Accelerator>>,
     /// As `uname -m` has it in the image.
     pub arch: Option<String>,
-    /// GPUs that the framework saw; `None`: it was not asked, since this machine has none.
-    pub gpus: Option<u32>,
-    /// The name of the MPI library: `libmpi.so.40`, `libmpi.so.12`.
-    pub mpi_abi: Option<String>,
 }
 
 impl Findings {
-    fn problem(&mut self, problem: impl Into<String>) {
-        self.problems.push(problem.into());
+    /// Adds what is wrong with the image.
+    pub fn problem(&mut self, problem: impl Into<String>) {
+        self.check.problems.push(problem.into());
     }
 
     fn note(&mut self, note: impl Into<String>) {
         self.notes.push(note.into());
     }
 
-    /// The claims, filled up with what was found. A GPU build makes an image for GPUs, unless it is said to be none.
-    #[must_use]
-    pub fn fill(&self, claims: Claims) -> Claims {
-        let version = |name: &str| self.versions.get(name).cloned();
-        let framework = claims.framework.or_else(|| self.framework.clone());
-        let built = self
-            .accelerators
-            .as_ref()
-            .map(|kinds| kinds.first().copied().unwrap_or_default());
-        let accelerator = claims.accelerator.or(built);
-        let of = |kind, name: &str| {
-            if accelerator == Some(kind) {
-                version(name)
-            } else {
-                None
+    /// Fills in what a description leaves open.
+    pub fn complete(&self, entry: &mut Entry) {
+        let version = |name: &str| self.check.versions.get(name).cloned();
+        let fill = |text: &mut String, found: Option<String>| {
+            if text.is_empty() {
+                text.extend(found);
             }
         };
-        let mpi = ["openmpi", "mpich", "intelmpi", "mvapich"]
-            .into_iter()
-            .find_map(|name| Some(format!("{name} {}", version(name)?)));
-        Claims {
-            version: claims.version.or_else(|| version(framework.as_deref()?)),
-            arch: claims.arch.or_else(|| self.arch.clone()),
-            cuda: claims.cuda.or_else(|| of(Accelerator::Nvidia, "cuda")),
-            rocm: claims.rocm.or_else(|| of(Accelerator::Amd, "rocm")),
-            compilers: if claims.compilers.is_empty() {
-                self.compilers.clone()
-            } else {
-                claims.compilers
-            },
-            python: claims.python.or_else(|| version("python")),
-            mpi: claims.mpi.or(mpi),
-            accelerator,
-            framework,
+        fill(&mut entry.framework, self.framework.clone());
+        fill(&mut entry.version, version(&entry.framework));
+        fill(&mut entry.arch, self.arch.clone());
+        if entry.accelerator == Accelerator::None {
+            let built = self.accelerators.iter().flatten().next();
+            entry.accelerator = built.copied().unwrap_or_default();
         }
+        match entry.accelerator {
+            Accelerator::None => {}
+            Accelerator::Nvidia => entry.cuda = entry.cuda.take().or_else(|| version("cuda")),
+            Accelerator::Amd => entry.rocm = entry.rocm.take().or_else(|| version("rocm")),
+        }
+        if entry.compilers.is_empty() {
+            entry.compilers.clone_from(&self.check.compilers);
+        }
+        entry.python = entry.python.take().or_else(|| version("python"));
     }
 }
 
-/// Runs the image. It sees nothing of the user: neither home directory nor environment, and no network.
+/// Runs the image that `entry` describes as far as that is known. It sees nothing of the user: neither home directory nor
+/// environment, and no network.
 ///
 /// `goes_on` is asked ten times a second; its `false` stops the check.
 ///
 /// # Errors
 /// [`ContainerError::NotTried`] where the reason is not the image's: the runtime cannot start it here, or it was stopped.
 pub fn check(
-    call: &Call<'_>,
+    entry: &Entry,
+    is_sandbox: bool,
+    patience: Duration,
     node: &NodeFacts,
     mut goes_on: impl FnMut() -> bool,
 ) -> Result<Findings, ContainerError> {
-    let not_tried = |why: String| ContainerError::NotTried(call.source.to_owned(), why);
-    let invocation = invocation(call, node).map_err(|refusal| not_tried(refusal.to_string()))?;
+    let source = entry.place.to_string();
+    let not_tried = |why: String| ContainerError::NotTried(source.clone(), why);
+    let invocation =
+        invocation(entry, is_sandbox, node).map_err(|refusal| not_tried(refusal.to_string()))?;
     let gpus = gpus(&node.gpus);
-    let marker = marker(call.source);
-    let tool = tool(&invocation, call, &marker, !gpus.is_empty());
+    // What no image prints by chance.
+    let marker = format!("dlrun-probe-{}-{}", std::process::id(), source.len());
+    let what = ["none", "gpus"][usize::from(!gpus.is_empty())];
+    let tool = tool(&invocation)
+        .args([marker.as_str(), &entry.framework, what, PROBE])
+        .timeout(patience);
     let mut answer = Answer::default();
     let (mut printed, mut asked) = (0_usize, true);
     let ended = tool.run_lines_while(|news| {
@@ -175,9 +148,9 @@ pub fn check(
     };
     let mut found = match &fault {
         Some(_) if answer.best().is_none() => Findings::default(),
-        _ => judge::judge(call.claims, &answer, &gpus),
+        _ => judge::judge(entry, &answer, &gpus),
     };
-    found.problems.splice(0..0, fault);
+    found.check.problems.splice(0..0, fault);
     Ok(found)
 }
 
@@ -196,10 +169,10 @@ fn gpus(facts: &GpuFacts) -> Vec<Accelerator> {
 }
 
 /// The words of the runtime: as a job's, but alone with itself.
-fn invocation(call: &Call<'_>, node: &NodeFacts) -> Result<Invocation, Refusal> {
+fn invocation(entry: &Entry, is_sandbox: bool, node: &NodeFacts) -> Result<Invocation, Refusal> {
     let container = Container {
-        source: call.source.to_owned(),
-        fakeroot: call.needs_fakeroot,
+        source: entry.place.to_string(),
+        fakeroot: entry.needs_fakeroot,
         cleanenv: true,
         options: ["--containall", "--net", "--network=none"]
             .map(str::to_owned)
@@ -216,12 +189,12 @@ fn invocation(call: &Call<'_>, node: &NodeFacts) -> Result<Invocation, Refusal> 
         variables: &variables,
         names: &OF_JOB.map(str::to_owned),
         exists: &|_| true,
-        is_sandbox: call.is_sandbox,
+        is_sandbox,
     };
     choose(&container, node, &around)
 }
 
-fn tool(invocation: &Invocation, call: &Call<'_>, marker: &str, gpus: bool) -> Tool {
+fn tool(invocation: &Invocation) -> Tool {
     let (program, words) = invocation
         .argv
         .split_first()
@@ -234,12 +207,9 @@ fn tool(invocation: &Invocation, call: &Call<'_>, marker: &str, gpus: bool) -> T
     let prefixes: Vec<&str> = prefixes.iter().map(String::as_str).collect();
     let mut tool = Tool::new(program)
         .args(words)
-        .args(["sh", "-c", SHELL, "sh", marker])
-        .arg(call.claims.framework.as_deref().unwrap_or_default())
-        .args([if gpus { "gpus" } else { "none" }, PROBE])
+        .args(["sh", "-c", SHELL, "sh"])
         .env_remove_prefixes(&prefixes)
         .current_dir("/")
-        .timeout(call.patience)
         .grace(GRACE)
         .ends_with_us();
     for name in &invocation.removals {
@@ -249,11 +219,6 @@ fn tool(invocation: &Invocation, call: &Call<'_>, marker: &str, gpus: bool) -> T
         tool = tool.env(name, value);
     }
     tool
-}
-
-/// What no image prints by chance.
-fn marker(source: &str) -> String {
-    format!("dlrun-probe-{}-{}", std::process::id(), source.len())
 }
 
 /// Why an image's shell did not run: `Ok` with what is wrong with the image, `Err` with what is wrong here.
@@ -322,15 +287,11 @@ mod tests {
             squashfuse: true,
             fuse_device: true,
         };
-        let claims = Claims::default();
-        let call = Call {
-            source: "/i/x.sif",
-            is_sandbox: false,
-            needs_fakeroot: false,
-            claims: &claims,
-            patience: Duration::from_secs(1),
+        let entry = Entry {
+            place: crate::image::catalogue::Place::Path("/i/x.sif".into()),
+            ..Entry::default()
         };
-        let argv = invocation(&call, &node).expect("it may start").argv;
+        let argv = invocation(&entry, false, &node).expect("it may start").argv;
         for word in [
             "exec",
             "--nv",

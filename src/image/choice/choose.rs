@@ -1,7 +1,8 @@
 //! The choice among images: those that fit, in their order, and those that do not, each with why.
 
 use crate::image::catalogue::Entry;
-use crate::image::choice::judge::Judge;
+use crate::image::choice::judge::verdict;
+use crate::image::choice::processor::generation;
 use crate::image::choice::rank::{Standing, reasons};
 use crate::image::choice::wanted::Wanted;
 
@@ -29,14 +30,12 @@ pub struct Choice {
     pub candidates: Vec<Candidate>,
 }
 
-/// Chooses. The result does not depend on the order of `entries`, whose names differ. `score` is what the performance model
-/// makes of an image, more is better; what it does not know gives `None`, and one that it knows goes before.
+/// Chooses. The result does not depend on the order of `entries`, whose names differ.
 #[must_use]
-pub fn choose(entries: &[Entry], wanted: &Wanted, score: &dyn Fn(&Entry) -> Option<f64>) -> Choice {
-    let mut judge = Judge::new(wanted);
+pub fn choose(entries: &[Entry], wanted: &Wanted) -> Choice {
     let (mut fitting, mut rejected) = (Vec::new(), Vec::new());
     for (index, entry) in entries.iter().enumerate() {
-        let verdict = judge.verdict(entry);
+        let verdict = verdict(entry, wanted);
         let candidate = Candidate {
             index,
             rejected: verdict.rejected,
@@ -45,8 +44,8 @@ pub fn choose(entries: &[Entry], wanted: &Wanted, score: &dyn Fn(&Entry) -> Opti
             beaten: None,
         };
         if candidate.rejected.is_empty() {
-            let come = judge.generation(entry);
-            fitting.push((Standing::of(entry, wanted, score(entry), come), candidate));
+            let come = generation(entry.microarch.as_deref());
+            fitting.push((Standing::new(entry, wanted, come), candidate));
         } else {
             rejected.push(candidate);
         }
@@ -146,7 +145,7 @@ mod tests {
 
     /// Why the only image is rejected; empty: it is taken.
     fn why(entry: Entry, wanted: &Wanted) -> String {
-        let choice = choose(&[entry], wanted, &|_| None);
+        let choice = choose(&[entry], wanted);
         assert_eq!(
             choice.winner.is_some(),
             choice.candidates[0].rejected.is_empty()
@@ -254,7 +253,7 @@ mod tests {
             wanted.device = gpus(Accelerator::None, None);
             wanted.arch = None;
         });
-        let choice = choose(&[image], &wanted, &|_| None);
+        let choice = choose(&[image], &wanted);
         assert_eq!(choice.winner, Some(0));
         let unknown = choice.candidates[0].unknown.join("; ");
         for part in [
@@ -364,30 +363,12 @@ mod tests {
             };
             // The better one has the later name, but where names decide.
             let entries = [make("y", worse), make("z", better)];
-            let choice = choose(&entries, wanted, &|_| None);
+            let choice = choose(&entries, wanted);
             assert_eq!(
                 (choice.winner, choice.candidates[1].beaten),
                 (Some(1), Some(decided))
             );
         }
-    }
-
-    #[test]
-    fn the_model_decides_before_all_else_and_no_number_decides_nothing() {
-        let entries = [
-            entry("a", |entry| entry.check = Some(check(&[]))),
-            entry("b", |_| {}),
-            entry("c", |_| {}),
-        ];
-        let score = |entry: &Entry| (entry.name == "c").then_some(0.1);
-        assert_eq!(choose(&entries, &wanted(|_| {}), &score).winner, Some(2));
-        let none = |entry: &Entry| (entry.name == "c").then_some(f64::NAN);
-        assert_eq!(choose(&entries, &wanted(|_| {}), &none).winner, Some(0));
-        let doomed = [
-            entry("a", |_| {}),
-            entry("c", |entry| entry.arch = "aarch64".into()),
-        ];
-        assert_eq!(choose(&doomed, &wanted(|_| {}), &score).winner, Some(0));
     }
 
     const VERSIONS: [&str; 7] = ["2.1", "2.1.0", "2.10", "2.9.1", "3.0", "2.4.0rc1", "1.15"];
@@ -533,18 +514,13 @@ mod tests {
             entries in proptest::collection::vec(any_entry(), 1..12),
             wanted in any_wanted(),
             shuffles in proptest::collection::vec(any::<Index>(), 12),
-            scores in proptest::collection::vec(select(vec![None, Some(0.5), Some(1.0)]), 12),
         ) {
             let mut entries = entries;
             for (at, entry) in entries.iter_mut().enumerate() {
                 entry.name = format!("image-{at}");
             }
-            let score = |entry: &Entry| {
-                let at: usize = entry.name["image-".len()..].parse().expect("a number");
-                scores[at]
-            };
             let told = |entries: &[Entry]| {
-                let choice = choose(entries, &wanted, &score);
+                let choice = choose(entries, &wanted);
                 let named = |candidate: &Candidate| (entries[candidate.index].name.clone(), candidate.rejected.clone(), candidate.reasons.clone(), candidate.beaten);
                 let winner = choice.winner.map(|at| entries[at].name.clone());
                 (winner, choice.candidates.iter().map(named).collect::<Vec<_>>())
@@ -562,14 +538,12 @@ mod tests {
         fn what_fails_a_hard_constraint_never_wins(
             entries in proptest::collection::vec(any_entry(), 0..12),
             wanted in any_wanted(),
-            scores in proptest::collection::vec(select(vec![None, Some(0.5), Some(f64::INFINITY)]), 12),
         ) {
             let mut entries = entries;
             for (at, entry) in entries.iter_mut().enumerate() {
                 entry.name = format!("image-{at:02}");
             }
-            let score = |entry: &Entry| scores[entry.name["image-".len()..].parse::<usize>().expect("a number")];
-            let choice = choose(&entries, &wanted, &score);
+            let choice = choose(&entries, &wanted);
             for candidate in &choice.candidates {
                 let entry = &entries[candidate.index];
                 prop_assert_eq!(candidate.rejected.is_empty(), fits(entry, &wanted), "{:#?} {:#?}", entry, candidate.rejected);

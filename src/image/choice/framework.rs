@@ -15,8 +15,6 @@ const NAMES: [(&str, &str); 10] = [
     ("keras3", "keras"),
     ("apachemxnet", "mxnet"),
 ];
-/// Frameworks that need no image of the catalogue to be known.
-const KNOWN: [&str; 5] = ["jax", "keras", "mxnet", "pytorch", "tensorflow"];
 /// A shorter name is not taken for a mistyped one: `flax` is not `jax`.
 const LEAST_LETTERS: usize = 5;
 
@@ -34,13 +32,6 @@ pub fn meant<'a>(name: &str, known: impl IntoIterator<Item = &'a str> + Clone) -
         let close = nearest(name, known.into_iter().filter(is_long))?;
         (strsim::damerau_levenshtein(name, close) == 1).then_some(close)
     })
-}
-
-/// The framework that a name with one letter mistyped means, whatever the catalogue has.
-#[must_use]
-pub fn mistyped(name: &str) -> Option<&'static str> {
-    let is_known = KNOWN.iter().any(|known| same(known, name));
-    if is_known { None } else { meant(name, KNOWN) }
 }
 
 fn plain(name: &str) -> String {
@@ -79,9 +70,5 @@ mod tests {
             assert_eq!(meant(name, known), expected, "{name}");
         }
         assert_eq!(meant("pytorch", ["torch"]), Some("torch"));
-        assert_eq!(
-            (mistyped("pytorh"), mistyped("torch"), mistyped("flax")),
-            (Some("pytorch"), None, None)
-        );
     }
 }

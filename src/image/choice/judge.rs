@@ -1,11 +1,9 @@
 //! What an image must be for a job: hard constraints. An image that fails one of them never wins.
 
-use std::collections::HashMap;
-
 use crate::config::VersionRange;
 use crate::image::catalogue::{Accelerator, Entry, FileState};
 use crate::image::choice::cuda::{self, Serves};
-use crate::image::choice::processor::{Runs, family, generation, runs};
+use crate::image::choice::processor::{Runs, family, runs};
 use crate::image::choice::wanted::{Device, Wanted, release};
 use crate::job::Provenance;
 
@@ -26,100 +24,61 @@ impl Verdict {
     }
 }
 
-/// Judges images for one job; thousands of them share a few microarchitectures, versions and kinds of CUDA.
-pub(crate) struct Judge<'a> {
-    wanted: &'a Wanted,
-    processors: HashMap<&'a str, Runs>,
-    generations: HashMap<Option<&'a str>, (usize, usize)>,
+pub(crate) fn verdict(entry: &Entry, wanted: &Wanted) -> Verdict {
+    let mut verdict = Verdict::default();
+    if entry.framework != wanted.framework {
+        verdict.reject(format!(
+            "it has {}, not {}",
+            entry.framework, wanted.framework
+        ));
+        return verdict;
+    }
+    let (version, compiler) = (wanted.version.as_ref(), wanted.compiler.as_deref());
+    let rejections = [
+        version.and_then(|range| outside(entry, range)),
+        wanted
+            .provenance
+            .and_then(|provenance| other_provenance(entry.provenance, provenance)),
+        compiler.and_then(|compiler| lacks_compiler(entry, compiler)),
+        lacks_packages(entry, &wanted.packages),
+        wrong_device(entry.accelerator, &wanted.device),
+        unusable(entry),
+    ];
+    verdict.rejected.extend(rejections.into_iter().flatten());
+    processor(entry, wanted, &mut verdict);
+    driver(entry, &wanted.device, &mut verdict);
+    capabilities(entry, &wanted.device, &mut verdict);
+    if compiler == Some("none") && may_switch_on(entry) {
+        let compilers = entry.compilers.join(" and ");
+        verdict.leave_open(format!("whether it switches {compilers} on by itself"));
+    }
+    verdict
 }
 
-impl<'a> Judge<'a> {
-    pub(crate) fn new(wanted: &'a Wanted) -> Self {
-        Self {
-            wanted,
-            processors: HashMap::new(),
-            generations: HashMap::new(),
-        }
-    }
-
-    pub(crate) fn verdict(&mut self, entry: &'a Entry) -> Verdict {
-        let mut verdict = Verdict::default();
-        let wanted = self.wanted;
-        if entry.framework != wanted.framework {
-            verdict.reject(format!(
-                "it has {}, not {}",
-                entry.framework, wanted.framework
-            ));
-            return verdict;
-        }
-        let rejections = [
-            wanted
-                .version
-                .as_ref()
-                .and_then(|range| outside(entry, range)),
-            wanted
-                .provenance
-                .and_then(|provenance| other_provenance(entry.provenance, provenance)),
-            wanted
-                .compiler
-                .as_deref()
-                .and_then(|compiler| lacks_compiler(entry, compiler)),
-            lacks_packages(entry, &wanted.packages),
-            wrong_device(entry.accelerator, &wanted.device),
-            unusable(entry),
-        ];
-        verdict.rejected.extend(rejections.into_iter().flatten());
-        self.processor(entry, &mut verdict);
-        driver(entry, &wanted.device, &mut verdict);
-        capabilities(entry, &wanted.device, &mut verdict);
-        if wanted.compiler.as_deref() == Some("none") && may_switch_on(entry) {
-            let compilers = entry.compilers.join(" and ");
-            verdict.leave_open(format!("whether it switches {compilers} on by itself"));
-        }
-        verdict
-    }
-
-    /// How far the processor has come that an image is built for.
-    pub(crate) fn generation(&mut self, entry: &'a Entry) -> (usize, usize) {
-        let built = entry.microarch.as_deref();
-        *self
-            .generations
-            .entry(built)
-            .or_insert_with(|| generation(built))
-    }
-
-    fn processor(&mut self, entry: &'a Entry, verdict: &mut Verdict) {
-        match &self.wanted.arch {
-            Some((arch, says)) if *arch != entry.arch => {
-                verdict.reject(format!(
-                    "it is for {}, and the nodes are {arch} ({says})",
-                    entry.arch
-                ));
-                return;
-            }
-            Some(_) => {}
-            None => verdict.leave_open(format!("whether the nodes are {}", entry.arch)),
-        }
-        let Some(built) = entry.microarch.as_deref() else {
-            return;
-        };
-        if let Some(family) = family(built).filter(|family| *family != entry.arch) {
-            verdict.reject(format!(
-                "`microarch` {built} is of {family}, and `arch` is {}",
+fn processor(entry: &Entry, wanted: &Wanted, verdict: &mut Verdict) {
+    match &wanted.arch {
+        Some((arch, says)) if *arch != entry.arch => {
+            return verdict.reject(format!(
+                "it is for {}, and the nodes are {arch} ({says})",
                 entry.arch
             ));
-            return;
         }
-        let wanted = self.wanted;
-        match self
-            .processors
-            .entry(built)
-            .or_insert_with(|| runs(built, &wanted.processor))
-        {
-            Runs::Yes => {}
-            Runs::No(why) => verdict.reject(why.clone()),
-            Runs::Unknown(why) => verdict.leave_open(why.clone()),
-        }
+        Some(_) => {}
+        None => verdict.leave_open(format!("whether the nodes are {}", entry.arch)),
+    }
+    let Some(built) = entry.microarch.as_deref() else {
+        return;
+    };
+    if let Some(family) = family(built).filter(|family| *family != entry.arch) {
+        return verdict.reject(format!(
+            "`microarch` {built} is of {family}, and `arch` is {}",
+            entry.arch
+        ));
+    }
+    match runs(built, &wanted.processor) {
+        Runs::Yes => {}
+        Runs::No(why) => verdict.reject(why),
+        Runs::Unknown(why) => verdict.leave_open(why),
     }
 }
 

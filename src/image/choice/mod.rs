@@ -12,6 +12,6 @@ mod wanted;
 pub use choose::{Candidate, Choice, choose};
 pub use compilers::{compiler_by_rule, compilers_of};
 pub use cuda::{capability_of, cuda_for, least_driver, serves};
-pub use framework::{meant, mistyped, same};
+pub use framework::{meant, same};
 pub use processor::{Processor, Runs, compiler_flag, family, generation, runs};
 pub use wanted::{Device, Wanted, release};

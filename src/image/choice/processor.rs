@@ -171,24 +171,16 @@ fn by_features(
     has: impl Fn(&str) -> bool,
     whose: &str,
 ) -> Runs {
-    let missing: Vec<&str> = wanted
-        .iter()
-        .copied()
-        .filter(|feature| !has(feature))
-        .collect();
+    let missing = wanted.iter().copied().filter(|feature| !has(feature));
+    let missing: Vec<&str> = missing.take(3).collect();
     match &missing[..] {
         [] if wanted.is_empty() => Runs::No(format!(
             "it is built for {built}, and the nodes are {whose}"
         )),
         [] => Runs::Yes,
-        [first @ .., _] if first.len() > 3 => Runs::No(format!(
-            "it is built for {built}; {whose} lacks {} and {} more features",
-            first[..3].join(", "),
-            missing.len() - 3
-        )),
-        all => Runs::No(format!(
+        some => Runs::No(format!(
             "it is built for {built}; {whose} lacks {}",
-            all.join(", ")
+            some.join(", ")
         )),
     }
 }

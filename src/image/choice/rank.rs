@@ -22,17 +22,12 @@ type Rank = [i64; NUMBERS];
 /// How an image stands in each criterion, with what speaks for the better one.
 #[derive(Debug, Clone)]
 pub(crate) struct Standing<'a> {
-    ranks: [(Rank, &'static str); 13],
+    ranks: [(Rank, &'static str); 12],
     name: &'a str,
 }
 
 impl<'a> Standing<'a> {
-    pub(crate) fn of(
-        entry: &'a Entry,
-        wanted: &Wanted,
-        score: Option<f64>,
-        generation: (usize, usize),
-    ) -> Self {
+    pub(crate) fn new(entry: &'a Entry, wanted: &Wanted, generation: (usize, usize)) -> Self {
         let is_for_cpus = wanted.device == Device::Cpu;
         let is_for_other_device = match (&wanted.device, entry.accelerator) {
             // GPUs that a job for CPUs leaves alone, or that are the less likely ones.
@@ -52,13 +47,6 @@ impl<'a> Standing<'a> {
         let version = newest_first(release(&entry.version));
         let is = |worse: bool| rank([i64::from(worse), 0]);
         let ranks = [
-            (
-                rank(match score.filter(|score| !score.is_nan()) {
-                    Some(score) => [0, !in_order(score)],
-                    None => [1, 0],
-                }),
-                "the performance model puts it first",
-            ),
             (is(is_for_other_device), "it suits the device better"),
             (
                 is(is_older_than_gpus(entry, &wanted.device)),
@@ -121,12 +109,6 @@ fn newest_first(release: &str) -> Rank {
         .split('.')
         .map(|part| part.parse::<u32>().map_or(0, i64::from));
     std::array::from_fn(|_| -numbers.next().unwrap_or(0))
-}
-
-/// A number in the order of the floating-point numbers (`f64::total_cmp`).
-fn in_order(score: f64) -> i64 {
-    let bits = score.to_bits().cast_signed();
-    bits ^ ((bits >> 63).cast_unsigned() >> 1).cast_signed()
 }
 
 /// What speaks for the image, in the order of the criteria.

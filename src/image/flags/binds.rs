@@ -140,7 +140,7 @@ fn add_bind(draft: &mut Draft<'_>, bind: &Bind, why: &str) -> Result<(), Refusal
     if draft.assumed && draft.node.runtime.is_none() {
         draft.reason(
             &format!("bind {:?} to {:?}", bind.source, bind.target),
-            format!("{why}; how, the node's runtime tells"),
+            format!("{why}; the node's runtime decides how"),
         );
         return Ok(());
     }

@@ -23,10 +23,7 @@ const NAMES: &str = "CUDA_VISIBLE_DEVICES CUDA_DEVICE_ORDER NVIDIA_VISIBLE_DEVIC
 const NOT_OURS: [&str; 9] = [
     "HOME", "PWD", "OLDPWD", "UID", "EUID", "GID", "PPID", "IFS", "OPTIND",
 ];
-/// Settings of the runtime that change what is in the container, without their beginning.
-const SETTINGS: &str = "NV ROCM BIND BINDPATH MOUNT CLEANENV CONTAIN CONTAINALL COMPAT FAKEROOT OVERLAY \
-    WRITABLE WRITABLE_TMPFS";
-/// Those of them that keep the caller's variables out, and options that do.
+/// Settings of the runtime, without their beginning, that keep the caller's variables out, and options that do.
 const CLEAN_SETTINGS: [&str; 3] = ["CLEANENV", "CONTAINALL", "COMPAT"];
 const CLEAN_OPTIONS: [&str; 3] = ["-C", "--containall", "--compat"];
 
@@ -63,7 +60,6 @@ pub(crate) fn add(draft: &mut Draft<'_>) -> Result<(), Refusal> {
             &others,
         );
     }
-    tell_settings(draft);
     Ok(())
 }
 
@@ -193,15 +189,4 @@ fn setting(draft: &Draft<'_>, word: &str) -> Option<String> {
     prefixes
         .map(|prefix| format!("{prefix}_{word}"))
         .find(|name| draft.variable(name).is_some())
-}
-
-/// Settings from the user's login shell stay, since they may be meant; but they are told.
-fn tell_settings(draft: &mut Draft<'_>) {
-    for name in SETTINGS
-        .split(' ')
-        .filter_map(|word| setting(draft, word))
-        .collect::<Vec<_>>()
-    {
-        draft.reason(&name, "set in the job's environment; the runtime obeys it");
-    }
 }

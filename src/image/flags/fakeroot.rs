@@ -30,8 +30,6 @@ pub enum Means {
         /// This user has a range, which cannot be used here.
         range_ignored: bool,
     },
-    /// The `fakeroot` program alone.
-    Command,
 }
 
 impl Means {
@@ -44,7 +42,7 @@ impl Means {
                 range_ignored: true,
                 ..
             } => &["--fakeroot", "--ignore-subuid"],
-            Self::Range | Self::Namespace { .. } | Self::Command => &["--fakeroot"],
+            Self::Range | Self::Namespace { .. } => &["--fakeroot"],
         }
     }
 
@@ -60,7 +58,6 @@ impl Means {
             Self::Namespace { command: false, .. } => {
                 "with one id and no `fakeroot` command: giving a file to another user fails"
             }
-            Self::Command => "with the `fakeroot` command alone",
         }
     }
 }
@@ -94,11 +91,7 @@ const ASK_RANGES: &str = "ask the administrator for ids: `usermod --add-subuids 
 ///
 /// # Errors
 /// [`Unusable`]: none is there.
-pub fn outcome(
-    node: &NodeFacts,
-    purpose: Purpose,
-    image_is_sandbox: bool,
-) -> Result<Means, Unusable> {
+pub fn outcome(node: &NodeFacts, purpose: Purpose) -> Result<Means, Unusable> {
     let features = Features(node.runtime);
     if node.uid == 0 {
         return Ok(Means::Root);
@@ -115,7 +108,7 @@ pub fn outcome(
     }
     let range = range(node);
     if let Some(missing) = &node.namespaces.missing {
-        return without_namespaces(node, features, missing, purpose, image_is_sandbox, &range);
+        return without_namespaces(node, features, missing, purpose, range);
     }
     let command = node.sub_ids.fakeroot_command;
     match range {
@@ -153,42 +146,23 @@ fn range(node: &NodeFacts) -> Result<(), Unusable> {
     }
 }
 
+/// The starter makes the namespace as root, unless there are none at all; a build of Apptainer asks beforehand.
 fn without_namespaces(
     node: &NodeFacts,
     features: Features,
     missing: &str,
     purpose: Purpose,
-    image_is_sandbox: bool,
-    range: &Result<(), Unusable>,
+    range: Result<(), Unusable>,
 ) -> Result<Means, Unusable> {
-    let none = |rest: &str| {
-        let why = format!("this user gets no user namespace here ({missing}){rest}");
-        Err(Unusable::new(why, ASK_NAMESPACES))
-    };
     let falls_back = features.has(Feature::FakerootFallback);
-    if !node.namespaces.setuid_starter {
-        return none("");
+    let is_build = falls_back && purpose == Purpose::Build;
+    let has_range = node.sub_ids.subuid_count > 0;
+    let none_at_all = has_range && missing.contains("max_user_namespaces");
+    if !node.namespaces.setuid_starter || none_at_all || is_build || (falls_back && !has_range) {
+        let why = format!("this user gets no user namespace here ({missing})");
+        return Err(Unusable::new(why, ASK_NAMESPACES));
     }
-    if node.sub_ids.subuid_count > 0 {
-        // The starter makes the namespace as root, unless there are none at all. A build of Apptainer asks beforehand.
-        let none_at_all =
-            missing.contains("max_user_namespaces") || falls_back && purpose == Purpose::Build;
-        return if none_at_all {
-            none("")
-        } else {
-            range.clone().map(|()| Means::Range)
-        };
-    }
-    match (falls_back, node.sub_ids.fakeroot_command, purpose) {
-        (false, ..) => range.clone().map(|()| Means::Range),
-        (true, false, _) => {
-            none(", this user has no range in /etc/subuid, and the `fakeroot` command is not found")
-        }
-        (true, true, Purpose::Run) if !image_is_sandbox => none(
-            ", and the `fakeroot` command alone works with an image that is a directory, not with a file",
-        ),
-        (true, true, _) => Ok(Means::Command),
-    }
+    range.map(|()| Means::Range)
 }
 
 pub(crate) fn add(draft: &mut Draft<'_>) -> Result<(), Refusal> {
@@ -196,12 +170,11 @@ pub(crate) fn add(draft: &mut Draft<'_>) -> Result<(), Refusal> {
         return Ok(());
     }
     let wanted = "the job file or the image's entry wants it";
-    match outcome(draft.node, Purpose::Run, draft.around.is_sandbox) {
+    match outcome(draft.node, Purpose::Run) {
         Ok(Means::Root) => draft.reason("no --fakeroot", Means::Root.describe()),
-        Ok(_) if draft.assumed => draft.flag(
-            "--fakeroot",
-            format!("{wanted}; by which way, the node tells"),
-        ),
+        Ok(_) if draft.assumed => {
+            draft.flag("--fakeroot", format!("{wanted}; the node decides how"))
+        }
         Ok(means) => {
             for flag in means.flags() {
                 let why = match *flag {
@@ -279,33 +252,23 @@ mod tests {
             "singularity-ce version 4.1.5",
         );
         let (listed, unlisted) = ((MANY, MANY, true, true), (0, 0, true, true));
-        for (said, ids, missing, setuid, purpose, is_sandbox, expected) in [
-            (new, listed, None, false, Run, false, Ok(Means::Range)),
+        for (said, ids, missing, setuid, purpose, expected) in [
+            (new, listed, None, false, Run, Ok(Means::Range)),
             (
                 new,
                 (MANY, MANY, false, true),
                 None,
                 true,
                 Run,
-                false,
                 Ok(Means::Range),
             ),
-            (
-                new,
-                unlisted,
-                None,
-                false,
-                Build,
-                false,
-                namespace(true, false),
-            ),
+            (new, unlisted, None, false, Build, namespace(true, false)),
             (
                 new,
                 (0, MANY, true, false),
                 None,
                 false,
                 Run,
-                false,
                 namespace(false, false),
             ),
             (
@@ -314,7 +277,6 @@ mod tests {
                 None,
                 false,
                 Build,
-                false,
                 namespace(true, true),
             ),
             (
@@ -323,7 +285,6 @@ mod tests {
                 None,
                 false,
                 Run,
-                false,
                 namespace(true, true),
             ),
             (
@@ -332,7 +293,6 @@ mod tests {
                 Some(CLONE),
                 false,
                 Build,
-                false,
                 Err("no user namespace here (kernel.unpriv"),
             ),
             (
@@ -341,17 +301,15 @@ mod tests {
                 Some(CLONE),
                 true,
                 Build,
-                false,
                 Err("no user namespace"),
             ),
-            (new, listed, Some(CLONE), true, Run, false, Ok(Means::Range)),
+            (new, listed, Some(CLONE), true, Run, Ok(Means::Range)),
             (
                 new,
                 listed,
                 Some(ZERO),
                 true,
                 Run,
-                false,
                 Err("user.max_user_namespaces is 0"),
             ),
             (
@@ -360,8 +318,7 @@ mod tests {
                 Some(ZERO),
                 true,
                 Run,
-                true,
-                Ok(Means::Command),
+                Err("no user namespace"),
             ),
             (
                 new,
@@ -369,8 +326,7 @@ mod tests {
                 Some(ZERO),
                 true,
                 Run,
-                false,
-                Err("a directory, not with a file"),
+                Err("no user namespace"),
             ),
             (
                 new,
@@ -378,8 +334,7 @@ mod tests {
                 Some(ZERO),
                 true,
                 Build,
-                false,
-                Ok(Means::Command),
+                Err("no user namespace"),
             ),
             (
                 new,
@@ -387,8 +342,7 @@ mod tests {
                 Some(ZERO),
                 true,
                 Build,
-                false,
-                Err("`fakeroot` command is not found"),
+                Err("no user namespace"),
             ),
             (
                 old,
@@ -396,7 +350,6 @@ mod tests {
                 None,
                 false,
                 Run,
-                false,
                 Err("no range in /etc/subuid and /etc/subgid"),
             ),
             (
@@ -405,7 +358,6 @@ mod tests {
                 None,
                 false,
                 Run,
-                false,
                 Err("but none in /etc/subgid"),
             ),
             (
@@ -414,7 +366,6 @@ mod tests {
                 None,
                 false,
                 Run,
-                false,
                 Err("but none in /etc/subuid"),
             ),
             (
@@ -423,18 +374,16 @@ mod tests {
                 None,
                 false,
                 Build,
-                false,
                 Err("newuidmap and newgidmap are not found"),
             ),
-            (ce, unlisted, Some(CLONE), true, Run, true, Err("no range")),
-            (ce, listed, None, false, Build, false, Ok(Means::Range)),
+            (ce, unlisted, Some(CLONE), true, Run, Err("no range")),
+            (ce, listed, None, false, Build, Ok(Means::Range)),
             (
                 new,
                 (FEW, MANY, true, true),
                 None,
                 false,
                 Build,
-                false,
                 namespace(true, true),
             ),
             (
@@ -443,7 +392,6 @@ mod tests {
                 None,
                 false,
                 Run,
-                false,
                 namespace(true, true),
             ),
             (
@@ -452,7 +400,6 @@ mod tests {
                 None,
                 false,
                 Run,
-                false,
                 Err("in /etc/subuid has 65535 ids, and at least 65536"),
             ),
             (
@@ -461,7 +408,6 @@ mod tests {
                 None,
                 false,
                 Run,
-                false,
                 Err("in /etc/subgid has 65535 ids"),
             ),
             (
@@ -470,31 +416,21 @@ mod tests {
                 Some(CLONE),
                 true,
                 Run,
-                false,
                 Err("in /etc/subuid has 65535"),
             ),
-            (
-                "something 1.0",
-                unlisted,
-                None,
-                false,
-                Run,
-                false,
-                Err("no range"),
-            ),
+            ("something 1.0", unlisted, None, false, Run, Err("no range")),
             (
                 "singularity version 3.2.1",
                 listed,
                 None,
                 false,
                 Run,
-                false,
                 Err("3.2.1 does not know it"),
             ),
         ] {
-            let case = format!("{said} {ids:?} {missing:?} {setuid} {purpose:?} {is_sandbox}");
+            let case = format!("{said} {ids:?} {missing:?} {setuid} {purpose:?}");
             match (
-                outcome(&node(said, ids, missing, setuid), purpose, is_sandbox),
+                outcome(&node(said, ids, missing, setuid), purpose),
                 expected,
             ) {
                 (Ok(means), Ok(expected)) => assert_eq!(means, expected, "{case}"),
@@ -521,7 +457,7 @@ mod tests {
                 false,
             )
         };
-        let means = outcome(&node, Purpose::Build, false).expect("root needs nothing");
+        let means = outcome(&node, Purpose::Build).expect("root needs nothing");
         assert_eq!((means, means.flags()), (Means::Root, &[] as &[&str]));
     }
 }

@@ -58,7 +58,7 @@ pub enum Refusal {
     #[error("`image.require_gpu` is true, but {0}")]
     NoGpu(String),
     /// A bind source that does not exist.
-    #[error("the bind source {0} is not there on this node")]
+    #[error("the bind source {0} does not exist on this node")]
     NoSource(String),
     /// A variable in a bind source that is not set here.
     #[error("the bind source {0} names ${1}, which is not set on this node")]

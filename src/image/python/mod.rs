@@ -23,4 +23,4 @@ mod requirements;
 pub use failure::PyenvError;
 pub use inspect::{EnvFacts, inspect};
 pub use interpreter::interpreter;
-pub use prepare::{Progress, prepare};
+pub use prepare::prepare;

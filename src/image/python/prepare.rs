@@ -8,25 +8,12 @@ use std::time::{SystemTime, UNIX_EPOCH};
 
 use crate::foundation::command::{CommandError, Tool};
 use crate::foundation::diagnostic::printable;
-use crate::foundation::lock::{self, Owner, Patience};
+use crate::foundation::lock::{self, Patience};
 
-use crate::image::in_progress::{Unfinished, beside, is_full, last_words, new_log};
+use crate::image::in_progress::{Progress, Unfinished, beside, is_full, last_words, new_log};
 use crate::image::python::failure::PyenvError;
 use crate::image::python::inspect::{EnvFacts, FORMAT, MARKER, Marker, is_unchanged, whole};
 use crate::image::python::interpreter::without_python_settings;
-
-/// How far the making is.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Progress {
-    /// Another dlrun is making the same environment; `None` where it did not say who it is.
-    Waiting(Option<Owner>),
-    /// The empty environment is being made.
-    Creating,
-    /// pip is installing; this is what it last said.
-    Installing(String),
-    /// What was installed is being written out and made visible.
-    Finishing,
-}
 
 /// Makes the environment that `facts` describes, unless it is there, and returns its facts as they are then.
 ///
@@ -37,7 +24,7 @@ pub enum Progress {
 /// Any [`PyenvError`]; all but `Write` and `Changed` name what the interpreter, venv or pip said as their cause.
 pub fn prepare(
     facts: &EnvFacts,
-    progress: &mut dyn FnMut(Progress),
+    progress: &mut dyn FnMut(Progress<'_>),
 ) -> Result<EnvFacts, PyenvError> {
     prepare_patiently(facts, Patience::USUAL, progress)
 }
@@ -45,7 +32,7 @@ pub fn prepare(
 fn prepare_patiently(
     facts: &EnvFacts,
     patience: Patience,
-    progress: &mut dyn FnMut(Progress),
+    progress: &mut dyn FnMut(Progress<'_>),
 ) -> Result<EnvFacts, PyenvError> {
     let ready = || EnvFacts {
         ready: true,
@@ -60,7 +47,7 @@ fn prepare_patiently(
         .map_err(PyenvError::write(root))?;
     let (path, log) = (beside(&facts.dir, "lock"), beside(&facts.dir, "log"));
     let lock = lock::acquire(&path, &log, patience, |owner| {
-        progress(Progress::Waiting(owner))
+        progress(Progress::Waiting(owner.as_ref()))
     })
     .map_err(PyenvError::write(&path))?;
     if whole(&facts.dir, &facts.hash).is_some() {
@@ -74,7 +61,7 @@ fn prepare_patiently(
 }
 
 /// Makes it in a directory of its own and lets it appear.
-fn make(facts: &EnvFacts, progress: &mut dyn FnMut(Progress)) -> Result<(), PyenvError> {
+fn make(facts: &EnvFacts, progress: &mut dyn FnMut(Progress<'_>)) -> Result<(), PyenvError> {
     let token = getrandom::u32().map_err(|error| PyenvError::write(&facts.dir)(error.into()))?;
     let token = format!("{token:08x}");
     let dir = Unfinished(beside(&facts.dir, &token));
@@ -83,10 +70,10 @@ fn make(facts: &EnvFacts, progress: &mut dyn FnMut(Progress)) -> Result<(), Pyen
         .map_err(PyenvError::write(&dir.0))?;
     let log = beside(&facts.dir, "log");
     let mut log_file = new_log(&log).map_err(PyenvError::write(&log))?;
-    progress(Progress::Creating);
+    progress(Progress::Phase("creating a new one"));
     create(facts, &dir.0, &mut log_file)?;
     install(facts, &dir.0, &log, &mut log_file, progress)?;
-    progress(Progress::Finishing);
+    progress(Progress::Phase("ready"));
     if !is_unchanged(facts)? {
         return Err(PyenvError::Changed(facts.requirements.clone()));
     }
@@ -122,7 +109,7 @@ fn install(
     dir: &Path,
     log: &Path,
     log_file: &mut File,
-    progress: &mut dyn FnMut(Progress),
+    progress: &mut dyn FnMut(Progress<'_>),
 ) -> Result<(), PyenvError> {
     let pip = Tool::new(dir.join("bin/python3"))
         .args([
@@ -142,8 +129,8 @@ fn install(
         .iter()
         .fold(pip, Tool::env_remove)
         .env("PIP_USER", "0");
-    let told = &mut |line: &str| progress(Progress::Installing(line.to_owned()));
-    run_logged(&without_python_settings(pip), log_file, told).map_err(|source| {
+    let on_line = &mut |line: &str| progress(Progress::Line(line));
+    run_logged(&without_python_settings(pip), log_file, on_line).map_err(|source| {
         if is_full(last_words(&source)) {
             return PyenvError::NoSpace(dir.to_owned(), source);
         }

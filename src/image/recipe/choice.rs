@@ -128,8 +128,8 @@ fn serves(recipe: &Recipe, target: &Target) -> Result<(Pin, String), String> {
         .collect();
     if fitting.is_empty() {
         return Err(format!(
-            "has no version for {} on {}",
-            accelerator(target),
+            "has no version for the accelerator {} on {}",
+            target.accelerator.as_str(),
             target.arch
         ));
     }
@@ -142,24 +142,15 @@ fn serves(recipe: &Recipe, target: &Target) -> Result<(Pin, String), String> {
             );
         version && cuda
     };
-    let known = || {
-        fitting
-            .iter()
-            .map(|(pin, _)| pin_shown(pin, target))
-            .collect::<Vec<_>>()
-            .join(", ")
-    };
     match fitting.iter().find(in_range) {
         Some((pin, compiler)) => Ok(((*pin).clone(), (*compiler).clone())),
-        None => Err(format!("knows the versions {}; {}", known(), wish(target))),
-    }
-}
-
-fn accelerator(target: &Target) -> &'static str {
-    if target.accelerator == Accelerator::None {
-        "CPUs"
-    } else {
-        target.accelerator.as_str()
+        None => {
+            let known: Vec<&str> = fitting.iter().map(|(pin, _)| &pin.version[..]).collect();
+            Err(format!(
+                "knows the versions {}; none has the requested version and CUDA",
+                known.join(", ")
+            ))
+        }
     }
 }
 
@@ -181,27 +172,6 @@ fn pin_fits<'a>(pin: &Pin, recipe: &'a Recipe, target: &Target) -> Option<&'a St
         .iter()
         .filter(|_| fits)
         .find(|compiler| has(compiler) && wanted(compiler))
-}
-
-fn pin_shown(pin: &Pin, target: &Target) -> String {
-    match pin
-        .values
-        .get("cuda")
-        .filter(|_| target.accelerator == Accelerator::Nvidia)
-    {
-        Some(cuda) => format!("{} (CUDA {cuda})", pin.version),
-        None => pin.version.clone(),
-    }
-}
-
-fn wish(target: &Target) -> String {
-    let version = target
-        .version
-        .as_ref()
-        .map(|range| format!("version {range}"));
-    let cuda = target.cuda.as_ref().map(|range| format!("CUDA {range}"));
-    let wishes: Vec<_> = version.into_iter().chain(cuda).collect();
-    format!("wanted is {}", wishes.join(" with "))
 }
 
 /// Whether `version` is known and lies in the range; without a range anything does.

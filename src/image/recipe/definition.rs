@@ -9,7 +9,7 @@ use crate::foundation::units::Bytes;
 use crate::image::catalogue::{Accelerator, Entry, Place};
 use crate::job::Provenance;
 
-use crate::image::fingerprint::fingerprint;
+use crate::image::fingerprint;
 use crate::image::recipe::choice::{Choice, choose};
 use crate::image::recipe::fill::{Values, fill};
 use crate::image::recipe::values::{basic, files, plain, setup};
@@ -25,19 +25,12 @@ pub struct Definition {
     /// The image that it makes, as the catalogue describes it, without a place. Its name tells it from those of other definitions:
     /// `tensorflow-2.21.0-pip-cpu-xla-1a2b3c4d`.
     pub entry: Entry,
-    /// What the build needs.
-    pub needs: Needs,
-    /// What the user should know, sentence by sentence.
-    pub notes: Vec<String>,
-}
-
-/// What a build needs of the machine that it runs on.
-#[derive(Debug, Clone, PartialEq, Eq, Default)]
-pub struct Needs {
     /// Files and directories that must be there: base image, certificates.
     pub files: Vec<PathBuf>,
     /// About so much space for unpacking and for the image.
     pub disk: Option<Bytes>,
+    /// What the user should know, sentence by sentence.
+    pub notes: Vec<String>,
 }
 
 /// Writes the definition of an image for `target`.
@@ -47,7 +40,7 @@ pub struct Needs {
 pub fn definition(target: &Target, site: &Site) -> Result<Definition, Vec<Problem>> {
     let choice = choose(target, site)?;
     let mut values = basic(target, &choice, site)?;
-    let base = base(target, &choice, site, &values)?;
+    let base = base(&choice, site, &values)?;
     let compiled = choice.recipe.provenance == Provenance::Source;
     let microarch = target.microarch.clone().filter(|_| compiled);
     let mut labels = labels(&values, &base, microarch.as_deref());
@@ -66,7 +59,7 @@ pub fn definition(target: &Target, site: &Site) -> Result<Definition, Vec<Proble
             .map(|(name, value)| format!("{name} {value}"))
             .chain(own);
         values.insert("labels".to_owned(), lines.collect::<Vec<_>>().join("\n"));
-        fill(&choice.recipe.body, &values).map_err(|problems| of_recipe(&choice, problems))
+        fill(&choice.recipe.body, &values).map_err(|problems| with_recipe_name(&choice, problems))
     };
     let hash = fingerprint(&write(None)?);
     let text = write(Some(&hash))?;
@@ -93,7 +86,6 @@ pub fn definition(target: &Target, site: &Site) -> Result<Definition, Vec<Proble
         cuda,
         python: value("python"),
         packages: target.with.clone(),
-        mpi: target.mpi.clone(),
         microarch,
         recipe: Some(format!("{} {}", recipe.name, &hash[..12])),
         ..Entry::new(&name, place, &recipe.framework, &pin.version, owner, origin)
@@ -102,14 +94,19 @@ pub fn definition(target: &Target, site: &Site) -> Result<Definition, Vec<Proble
         text,
         recipe: recipe.name.clone(),
         entry,
-        needs: needs(&choice, &base, site),
+        files: Some(PathBuf::from(&base))
+            .filter(|base| base.is_absolute())
+            .into_iter()
+            .chain(site.certificates.clone())
+            .collect(),
+        disk: recipe.disk,
         notes: notes(target, &choice, &values, compiled)?,
     })
 }
 
 const HASH_LABEL: &str = "dlrun.definition";
 
-fn of_recipe(choice: &Choice, problems: Vec<Problem>) -> Vec<Problem> {
+fn with_recipe_name(choice: &Choice, problems: Vec<Problem>) -> Vec<Problem> {
     let shown = choice.recipe.shown();
     let named = |problem: Problem| Problem {
         message: format!("recipe {shown}: {}", problem.message),
@@ -119,30 +116,23 @@ fn of_recipe(choice: &Choice, problems: Vec<Problem>) -> Vec<Problem> {
 }
 
 /// The image to begin with: a URI, or an absolute path.
-fn base(
-    target: &Target,
-    choice: &Choice,
-    site: &Site,
-    values: &Values,
-) -> Result<String, Vec<Problem>> {
+fn base(choice: &Choice, site: &Site, values: &Values) -> Result<String, Vec<Problem>> {
     let of_recipe =
-        fill(&choice.recipe.base, values).map_err(|problems| of_recipe(choice, problems))?;
-    let mut of_recipe = of_recipe.split_whitespace();
-    let recipes_name = of_recipe.next().unwrap_or_default();
-    let name = target
-        .base
-        .clone()
-        .unwrap_or_else(|| recipes_name.to_owned());
-    let base = match (site.bases.get(&name), of_recipe.next()) {
+        fill(&choice.recipe.base, values).map_err(|problems| with_recipe_name(choice, problems))?;
+    let (name, uri) = of_recipe
+        .trim()
+        .split_once(char::is_whitespace)
+        .unwrap_or((of_recipe.trim(), ""));
+    let base = match (site.bases.get(name), uri.trim()) {
         (Some(base), _) => base.clone(),
-        (None, _) if name.starts_with('/') || name.contains(':') => name,
-        (None, Some(uri)) if name == recipes_name => uri.to_owned(),
-        (None, _) => {
+        (None, "") if name.starts_with('/') || name.contains(':') => name.to_owned(),
+        (None, "") => {
             let message = format!("there is no base image {name:?}");
             let hint =
                 format!("name one: [recipes.base] \"{name}\" = \"/path/of/image.sif\", or a URI");
             return Err(vec![Problem::of_file(message).hinted(hint)]);
         }
+        (None, uri) => uri.to_owned(),
     };
     plain("a base image", &base).map_err(|problem| vec![problem])?;
     Ok(base)
@@ -169,10 +159,8 @@ fn bootstrap(base: &str) -> Result<String, Vec<Problem>> {
         return Ok(format!("Bootstrap: {scheme}\nFrom: {rest}"));
     }
     let message = format!("{base:?} cannot be built on");
-    Err(vec![Problem::of_file(message).hinted(format!(
-        "an absolute path, or a URI of {}",
-        AGENTS.join(", ")
-    ))])
+    let hint = format!("an absolute path, or a URI of {}", AGENTS.join(", "));
+    Err(vec![Problem::of_file(message).hinted(hint)])
 }
 
 /// Labels for `apptainer inspect`, by which an image is known again.
@@ -192,7 +180,6 @@ fn labels(values: &Values, base: &str, microarch: Option<&str>) -> BTreeMap<Stri
         "compiler",
         "accelerator",
         "arch",
-        "mpi",
     ] {
         add(&format!("dlrun.{name}"), value(name));
     }
@@ -229,19 +216,10 @@ fn name(
         },
     ];
     parts.extend(Some(choice.compiler.clone()).filter(|compiler| compiler != "none"));
-    parts.extend(target.mpi.clone());
     parts.extend(microarch.map(str::to_owned));
     parts.extend(Some(target.arch.clone()).filter(|arch| arch != "x86_64"));
     parts.push(hash[..8].to_owned());
     parts.join("-")
-}
-
-fn needs(choice: &Choice, base: &str, site: &Site) -> Needs {
-    let base = Some(PathBuf::from(base)).filter(|base| base.is_absolute());
-    Needs {
-        files: base.into_iter().chain(site.certificates.clone()).collect(),
-        disk: choice.recipe.disk,
-    }
 }
 
 fn notes(
@@ -252,7 +230,7 @@ fn notes(
 ) -> Result<Vec<String>, Vec<Problem>> {
     let mut notes = Vec::new();
     for note in &choice.recipe.notes {
-        let filled = fill(note, values).map_err(|problems| of_recipe(choice, problems))?;
+        let filled = fill(note, values).map_err(|problems| with_recipe_name(choice, problems))?;
         notes.extend(Some(filled.trim().to_owned()).filter(|note| !note.is_empty()));
     }
     if let Some(microarch) = target.microarch.as_ref().filter(|_| !compiled) {

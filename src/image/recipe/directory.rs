@@ -1,83 +1,42 @@
 //! Recipes of the site and of the user: `recipes.d/NAME.def`.
 
-use std::fs::File;
-use std::io::{self, Read};
-use std::path::{Path, PathBuf};
+use std::fs;
+use std::io;
+use std::path::PathBuf;
 
-use crate::foundation::diagnostic::Problem;
+use crate::foundation::filesystem::whole_text;
 use crate::image::recipe::Recipe;
 
-/// Recipes beyond this size are refused.
+/// Recipes beyond this size are refused, in bytes.
 const MAX_BYTES: u64 = 256 << 10;
-
-/// Recipes that cannot be read.
-#[derive(Debug, thiserror::Error)]
-pub enum RecipeError {
-    /// The directory or a file in it.
-    #[error("cannot read `{}`", .0.display())]
-    Unreadable(PathBuf, #[source] io::Error),
-    /// More than 256 KiB.
-    #[error("`{}` is larger than 256 KiB", .0.display())]
-    TooLarge(PathBuf),
-    /// A recipe with mistakes.
-    #[error("`{}` is no recipe", .0.display())]
-    Wrong(PathBuf, String, Vec<Problem>),
-}
 
 /// The recipes in `dirs`, each directory's by name; what comes first hides what has its name and comes later. A directory that is
 /// not there has none.
 ///
 /// # Errors
 /// For the first file that cannot be read or is wrong.
-pub fn recipes_in(dirs: &[PathBuf]) -> Result<Vec<Recipe>, RecipeError> {
+pub fn recipes_in(dirs: &[PathBuf]) -> Result<Vec<Recipe>, String> {
     let mut recipes: Vec<Recipe> = Vec::new();
     for dir in dirs {
-        for path in files(dir)? {
-            let name = path
-                .file_stem()
-                .map(|stem| stem.to_string_lossy().into_owned())
-                .unwrap_or_default();
-            if recipes.iter().any(|known| known.name == name) {
+        let mut files = match fs::read_dir(dir) {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => continue,
+            Err(error) => return Err(format!("cannot read `{}`: {error}", dir.display())),
+            Ok(entries) => Vec::from_iter(entries.flatten().map(|entry| entry.path())),
+        };
+        // A pipe would be waited for.
+        files.retain(|path| path.extension().is_some_and(|end| end == "def") && path.is_file());
+        files.sort();
+        for path in files {
+            let name = path.file_stem().unwrap_or_default().to_string_lossy();
+            if recipes.iter().any(|known| known.name == *name) {
                 continue;
             }
-            let text = read(&path)?;
-            match Recipe::parse(&name, Some(&path), &text) {
-                Ok(recipe) => recipes.push(recipe),
-                Err(problems) => {
-                    return Err(RecipeError::Wrong(path, text, problems));
-                }
-            }
+            let text = whole_text(&path, MAX_BYTES).map_err(|error| error.to_string());
+            let recipe = text.and_then(|text| Recipe::parse(&name, Some(&path), &text));
+            recipes.push(recipe.map_err(|why| format!("`{}`: {why}", path.display()))?);
         }
     }
     Ok(recipes)
-}
-
-fn files(dir: &Path) -> Result<Vec<PathBuf>, RecipeError> {
-    let unreadable = |source| RecipeError::Unreadable(dir.to_owned(), source);
-    let entries = match std::fs::read_dir(dir) {
-        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),
-        other => other.map_err(unreadable)?,
-    };
-    let mut files = Vec::new();
-    for entry in entries {
-        let path = entry.map_err(unreadable)?.path();
-        // A pipe would be waited for.
-        if path.extension().is_some_and(|ending| ending == "def") && path.is_file() {
-            files.push(path);
-        }
-    }
-    files.sort();
-    Ok(files)
-}
-
-fn read(path: &Path) -> Result<String, RecipeError> {
-    let mut text = String::new();
-    let read = File::open(path).and_then(|file| file.take(MAX_BYTES + 1).read_to_string(&mut text));
-    match read {
-        Ok(bytes) if bytes as u64 > MAX_BYTES => Err(RecipeError::TooLarge(path.to_owned())),
-        Ok(_) => Ok(text),
-        Err(source) => Err(RecipeError::Unreadable(path.to_owned(), source)),
-    }
 }
 
 #[cfg(test)]
@@ -111,22 +70,15 @@ mod tests {
             std::fs::write(&path, text).expect("a file");
             recipes_in(&[dir.path().to_owned()]).expect_err("it is refused")
         };
-        let RecipeError::Wrong(_, _, problems) = fault(&RECIPE.replace("provenance", "provenence"))
-        else {
-            panic!("another fault");
-        };
-        assert_eq!(
-            problems[0].hint.as_deref(),
-            Some("did you mean `provenance`?")
+        let why = fault(&RECIPE.replace("provenance", "provenence"));
+        assert!(
+            why.contains("a.def`: line 2") && why.contains("did you mean `provenance`?"),
+            "{why}"
         );
-        assert!(matches!(
-            fault(&"x".repeat(300_000)),
-            RecipeError::TooLarge { .. }
-        ));
+        let why = fault(&format!("# dlrun: framework = other\n{RECIPE}"));
+        assert!(why.contains("`framework` is written twice"), "{why}");
+        assert!(fault(&"x".repeat(300_000)).contains("larger than 256KiB"));
         std::fs::write(&path, [0xff, 0xfe]).expect("a file");
-        assert!(matches!(
-            recipes_in(&[dir.path().to_owned()]),
-            Err(RecipeError::Unreadable { .. })
-        ));
+        assert!(recipes_in(&[dir.path().to_owned()]).is_err());
     }
 }

@@ -1,10 +1,10 @@
 //! A recipe as its file has it.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 
 use crate::config::VersionRange;
-use crate::foundation::diagnostic::{Problem, nearest};
+use crate::foundation::diagnostic::nearest;
 use crate::foundation::units::Bytes;
 use crate::image::catalogue::Accelerator;
 use crate::job::Provenance;
@@ -77,36 +77,82 @@ impl Recipe {
     /// Reads the text of `NAME.def`. `path` is `None` for what is built in.
     ///
     /// # Errors
-    /// With everything that is wrong, each with its place.
-    pub fn parse(name: &str, path: Option<&Path>, text: &str) -> Result<Self, Vec<Problem>> {
-        let mut reader = Reader::default();
-        let mut at = 0;
-        for line in text.split_inclusive('\n') {
-            if !line.trim().is_empty() && !line.starts_with('#') {
-                break;
-            }
-            if let Some(rest) = line.strip_prefix(MARK) {
-                reader.line(at + MARK.len(), rest);
-            }
-            at += line.len();
+    /// The first thing that is wrong, with its line.
+    pub fn parse(name: &str, path: Option<&Path>, text: &str) -> Result<Self, String> {
+        word(name)?;
+        let is_control = |c: char| c.is_control() && c != '\n' && c != '\t';
+        if text.chars().any(is_control) {
+            return Err("the file holds control characters".to_owned());
         }
-        let body = text.get(at..).unwrap_or_default().to_owned();
-        if !is_word(name) {
-            reader.problem(
-                0..0,
-                format!("{name:?} is no name of a recipe: letters, digits and `. _ + -`"),
-            );
-        }
+        let is_header = |line: &&str| line.trim().is_empty() || line.starts_with('#');
+        let header: Vec<&str> = text.split_inclusive('\n').take_while(is_header).collect();
+        let body = &text[header.iter().map(|line| line.len()).sum()..];
         if body.trim().is_empty() {
-            reader.problem(0..0, "there is no definition below the header".into());
+            return Err("there is no definition below the header".to_owned());
         }
-        if text
-            .chars()
-            .any(|c| c.is_control() && c != '\n' && c != '\t')
-        {
-            reader.problem(0..0, "the file holds control characters".into());
+        let mut recipe = Self {
+            name: name.to_owned(),
+            path: path.map(Path::to_owned),
+            framework: String::new(),
+            provenance: Provenance::Pip,
+            about: String::new(),
+            accelerators: vec![Accelerator::None],
+            archs: vec!["x86_64".to_owned()],
+            compilers: vec!["none".to_owned()],
+            base: String::new(),
+            disk: None,
+            notes: Vec::new(),
+            pins: Vec::new(),
+            body: body.to_owned(),
+        };
+        let mut seen = BTreeSet::new();
+        for (number, line) in header.iter().enumerate() {
+            if let Some(rest) = line.strip_prefix(MARK) {
+                let at = |why: String| format!("line {}: {why}", number + 1);
+                let key = recipe.read_line(rest).map_err(at)?;
+                if !seen.insert(key) && !["note", "pin"].contains(&key) {
+                    return Err(at(format!("`{key}` is written twice")));
+                }
+            }
         }
-        reader.finish(name, path, body)
+        let needed = ["framework", "provenance", "base", "pin"];
+        match needed.into_iter().find(|key| !seen.contains(key)) {
+            Some(key) => Err(format!("the header needs `# dlrun: {key} = ...`")),
+            None => Ok(recipe),
+        }
+    }
+
+    /// Reads a line of the header, `key = value`; returns the key.
+    fn read_line<'l>(&mut self, line: &'l str) -> Result<&'l str, String> {
+        let (key, value) = line
+            .split_once('=')
+            .ok_or("a line of the header is written `# dlrun: key = value`")?;
+        let (key, value) = (key.trim(), value.trim());
+        match key {
+            "framework" => self.framework = word(value)?,
+            "provenance" => {
+                self.provenance = Provenance::from_word(value).ok_or_else(|| {
+                    format!("`provenance` must be hub, pip or source, not {value:?}")
+                })?;
+            }
+            "about" => value.clone_into(&mut self.about),
+            "accelerators" => self.accelerators = each(value, accelerator)?,
+            "archs" => self.archs = each(value, word)?,
+            "compilers" => self.compilers = each(value, word)?,
+            "base" => value.clone_into(&mut self.base),
+            "disk" => {
+                let disk = Bytes::parse(value).map_err(|why| format!("`disk`: {why}"))?;
+                self.disk = Some(disk);
+            }
+            "note" => self.notes.push(value.to_owned()),
+            "pin" => self.pins.push(pin(value)?),
+            _ => {
+                let guess = nearest(key, KEYS)
+                    .map_or_else(|| KEYS.join(", "), |key| format!("did you mean `{key}`?"));
+                return Err(format!("unknown key `{key}`: {guess}"));
+            }
+        }
+        Ok(key)
     }
 
     /// The name and where it is from, for people.
@@ -119,123 +165,8 @@ impl Recipe {
     }
 }
 
-/// A header while it is read.
-#[derive(Default)]
-struct Reader {
-    texts: BTreeMap<&'static str, String>,
-    notes: Vec<String>,
-    pins: Vec<Pin>,
-    problems: Vec<Problem>,
-}
-
-impl Reader {
-    fn problem(&mut self, span: std::ops::Range<usize>, message: String) {
-        self.problems.push(Problem::at(span, message));
-    }
-
-    fn line(&mut self, at: usize, rest: &str) {
-        let span = at..at + rest.trim_end().len();
-        let Some((key, value)) = rest.split_once('=') else {
-            return self.problem(
-                span,
-                "a line of the header is written `# dlrun: key = value`".into(),
-            );
-        };
-        let (key, value) = (key.trim(), value.trim());
-        let Some(known) = KEYS.into_iter().find(|known| *known == key) else {
-            let problem = Problem::at(span, format!("unknown key `{key}`"));
-            let guess = nearest(key, KEYS)
-                .map_or_else(|| KEYS.join(", "), |key| format!("did you mean `{key}`?"));
-            return self.problems.push(problem.hinted(guess));
-        };
-        match known {
-            "pin" => match pin(value) {
-                Ok(pin) => self.pins.push(pin),
-                Err(why) => self.problem(span, why),
-            },
-            "note" => self.notes.push(value.to_owned()),
-            _ => {
-                if self.texts.insert(known, value.to_owned()).is_some() {
-                    self.problem(span, format!("`{known}` is written twice"));
-                }
-            }
-        }
-    }
-
-    fn words(&self, key: &str, default: &str) -> Vec<String> {
-        let text = self.texts.get(key).map_or(default, String::as_str);
-        text.split_whitespace().map(str::to_owned).collect()
-    }
-
-    fn finish(
-        mut self,
-        name: &str,
-        path: Option<&Path>,
-        body: String,
-    ) -> Result<Recipe, Vec<Problem>> {
-        for key in ["framework", "provenance", "base", "pin"] {
-            if !self.texts.contains_key(key) && (key != "pin" || self.pins.is_empty()) {
-                self.problem(0..0, format!("the header needs `# dlrun: {key} = ...`"));
-            }
-        }
-        let text = |key: &str| self.texts.get(key).cloned().unwrap_or_default();
-        let mut wrong = Vec::new();
-        let provenance = text("provenance");
-        let provenance = Provenance::from_word(&provenance);
-        if provenance.is_none() {
-            wrong.push(format!(
-                "`provenance` must be hub, pip or source, not {:?}",
-                text("provenance")
-            ));
-        }
-        let mut accelerators = Vec::new();
-        for word in self.words("accelerators", "none") {
-            match accelerator(&word) {
-                Ok(accelerator) => accelerators.push(accelerator),
-                Err(why) => wrong.push(why),
-            }
-        }
-        let disk = self.texts.get("disk").map(|text| Bytes::parse(text));
-        if let Some(Err(why)) = &disk {
-            wrong.push(format!("`disk`: {why}"));
-        }
-        let (archs, compilers) = (
-            self.words("archs", "x86_64"),
-            self.words("compilers", "none"),
-        );
-        let framework = text("framework");
-        for word in archs
-            .iter()
-            .chain(&compilers)
-            .chain([&framework])
-            .filter(|word| !is_word(word))
-        {
-            wrong.push(format!(
-                "{word:?} is no word of letters, digits and `. _ + -`"
-            ));
-        }
-        let (about, base) = (text("about"), text("base"));
-        self.problems
-            .extend(wrong.into_iter().map(|message| Problem::at(0..0, message)));
-        let (Some(provenance), true) = (provenance, self.problems.is_empty()) else {
-            return Err(self.problems);
-        };
-        Ok(Recipe {
-            name: name.to_owned(),
-            path: path.map(Path::to_owned),
-            framework,
-            provenance,
-            about,
-            accelerators,
-            archs,
-            compilers,
-            base,
-            disk: disk.and_then(Result::ok),
-            notes: self.notes,
-            pins: self.pins,
-            body,
-        })
-    }
+fn each<T>(text: &str, read: fn(&str) -> Result<T, String>) -> Result<Vec<T>, String> {
+    text.split_whitespace().map(read).collect()
 }
 
 fn accelerator(word: &str) -> Result<Accelerator, String> {
@@ -248,17 +179,14 @@ fn pin(text: &str) -> Result<Pin, String> {
     let mut words = text.split_whitespace();
     let version = words.next().unwrap_or_default();
     VersionRange::parse(version)?;
-    if !is_word(version) {
-        return Err(format!("{version:?} is no version"));
-    }
     let mut pin = Pin {
-        version: version.to_owned(),
+        version: word(version)?,
         ..Pin::default()
     };
-    for word in words {
-        let (key, value) = word
+    for text in words {
+        let (key, value) = text
             .split_once('=')
-            .ok_or_else(|| format!("{word:?} is not written `key=value`"))?;
+            .ok_or_else(|| format!("{text:?} is not written `key=value`"))?;
         match key {
             "accelerator" => pin.accelerator = Some(accelerator(value)?),
             "arch" => pin.arch = Some(value.to_owned()),
@@ -276,9 +204,13 @@ fn pin(text: &str) -> Result<Pin, String> {
 }
 
 /// A word that is safe in names of files, of labels and in a definition.
-pub(crate) fn is_word(text: &str) -> bool {
+fn word(text: &str) -> Result<String, String> {
     let allowed = |c: char| c.is_ascii_alphanumeric() || "._+-".contains(c);
-    text.starts_with(|c: char| c.is_ascii_alphanumeric())
-        && text.len() <= 100
-        && text.chars().all(allowed)
+    let begins = text.starts_with(|c: char| c.is_ascii_alphanumeric());
+    match begins && text.len() <= 100 && text.chars().all(allowed) {
+        true => Ok(text.to_owned()),
+        false => Err(format!(
+            "{text:?} is no word of letters, digits and `. _ + -`"
+        )),
+    }
 }

@@ -24,7 +24,7 @@ use crate::job::Provenance;
 
 pub use built_in::built_in;
 pub use definition::{Definition, definition};
-pub use directory::{RecipeError, recipes_in};
+pub use directory::recipes_in;
 pub use header::{Pin, Recipe};
 
 /// What an image is wanted for.
@@ -48,12 +48,8 @@ pub struct Target {
     pub cuda: Option<VersionRange>,
     /// Python packages to put in beside the framework, as requirements of pip: `scikit-learn==1.7.2`.
     pub with: Vec<String>,
-    /// The MPI to put in: `openmpi` or `mpich`.
-    pub mpi: Option<String>,
     /// The recipe to take, by its name.
     pub recipe: Option<String>,
-    /// The image to begin with, in place of the recipe's: a name of `[recipes.base]`, a URI or an absolute path.
-    pub base: Option<String>,
 }
 
 impl Target {

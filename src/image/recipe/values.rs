@@ -11,9 +11,6 @@ use crate::image::recipe::fill::Values;
 use crate::image::recipe::header::Pin;
 use crate::image::recipe::{Site, Target};
 
-/// MPI libraries that recipes may put in.
-const MPIS: [&str; 2] = ["openmpi", "mpich"];
-
 /// Graph compilers that conditions may name.
 const COMPILERS: [&str; 4] = ["xla", "inductor", "ngraph", "glow"];
 
@@ -82,20 +79,9 @@ pub(crate) fn basic(target: &Target, choice: &Choice, site: &Site) -> Result<Val
     for name in COMPILERS {
         set(name, on(choice.compiler == name));
     }
-    for name in MPIS {
-        set(name, on(target.mpi.as_deref() == Some(name)));
-    }
     for name in ["x86_64", "aarch64", "ppc64le"] {
         set(name, on(target.arch == name));
     }
-    if let Some(mpi) = target.mpi.as_deref().filter(|mpi| !MPIS.contains(mpi)) {
-        let message = format!(
-            "there is no MPI {mpi:?} to put in; there are {}",
-            MPIS.join(", ")
-        );
-        problems.push(Problem::of_file(message));
-    }
-    set("mpi", target.mpi.as_deref().unwrap_or_default());
     set("pip_extra_index", on(site.pip_extra_index.is_some()));
     match requirements(target, pin) {
         Ok(text) => set("with", &text),
@@ -117,13 +103,16 @@ pub(crate) fn basic(target: &Target, choice: &Choice, site: &Site) -> Result<Val
 }
 
 /// What pins may leave out although recipes ask for it.
-const PIN_NAMES: [&str; 6] = [
+const PIN_NAMES: [&str; 9] = [
     "python",
     "python_min",
     "python_max",
     "cuda",
     "rocm",
     "commit",
+    "mpi",
+    "openmpi",
+    "mpich",
 ];
 
 /// Those of the version, and those that are asked for.

@@ -9,20 +9,16 @@ use std::time::Duration;
 use nix::fcntl::OFlag;
 use nix::unistd::geteuid;
 
-use crate::foundation::clock::now_ms;
 use crate::foundation::command::{CommandError, Tool, find_in};
-use crate::foundation::diagnostic::chain;
-use crate::foundation::private::PrivateDir;
 use crate::image::flags::{Namespaces, NodeFacts, SubIds};
 use crate::image::runtime::Runtime;
-use crate::image::runtime::apptainer::installation::{Installation, Places};
-use crate::image::runtime::apptainer::namespaces::{self, Switches};
+use crate::image::runtime::apptainer::installation::Installation;
+use crate::image::runtime::apptainer::namespaces;
 use crate::image::runtime::apptainer::subids;
 use crate::image::runtime::failure::ContainerError;
-use crate::image::runtime::find;
+use crate::image::runtime::find::find_runtime;
 use crate::image::runtime::gpus;
 use crate::image::runtime::host_view::HostView;
-use crate::image::runtime::probe_cache::{self, Key, Probed};
 
 /// A node with its runtime.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -40,36 +36,22 @@ pub struct Node {
 /// Under load 22 (2 CPUs) `--version` took 2 s.
 const PATIENCE: Duration = Duration::from_secs(20);
 
-/// Looks at this node, for the runtime that was `asked` for, else the first of `PATH`. What was found out within a day is
-/// taken from `/var/tmp/dlrun-UID`.
+/// Looks at this node, for the runtime that was `asked` for, else the first of `PATH`.
 ///
 /// `gpus_wanted`: whether to ask the linker's cache for CUDA's library too, a few milliseconds.
 ///
 /// # Errors
 /// There is no runtime, or it does not run. What else cannot be found out is a fact that is missing.
 pub fn node_facts(asked: Option<&Path>, gpus_wanted: bool) -> Result<NodeFacts, ContainerError> {
-    let variable = |name: &str| std::env::var_os(name);
-    let shared_tmp = Some(Path::new("/var/tmp"));
-    let around = HostView {
-        root: Path::new("/"),
-        variable: &variable,
-        shared_tmp,
-    };
-    Ok(examine_in(&around, asked, gpus_wanted)?.facts)
+    Ok(examine(asked, gpus_wanted)?.facts)
 }
 
-/// [`node_facts`] with where things lie. Everything is found out again, and nothing is kept.
+/// [`node_facts`] with where things lie.
 ///
 /// # Errors
 /// As [`node_facts`].
 pub fn examine(asked: Option<&Path>, gpus_wanted: bool) -> Result<Node, ContainerError> {
-    let variable = |name: &str| std::env::var_os(name);
-    let around = HostView {
-        root: Path::new("/"),
-        variable: &variable,
-        shared_tmp: None,
-    };
-    examine_in(&around, asked, gpus_wanted)
+    examine_in(&HostView::of_this_machine(), asked, gpus_wanted)
 }
 
 /// [`node_facts`] and [`examine`] of the machine as `around` shows it.
@@ -81,15 +63,11 @@ pub fn examine_in(
     asked: Option<&Path>,
     gpus_wanted: bool,
 ) -> Result<Node, ContainerError> {
-    let command = find::in_view(around, asked)?;
+    let command = find_runtime(around, asked)?;
     let uid = geteuid().as_raw();
-    let Probed {
-        said,
-        places,
-        namespaces_missing,
-        ranges,
-    } = probed(around, &command, uid)?;
-    let installation = Installation::of(places);
+    let said = version(&command)?;
+    let (subuid_count, subgid_count) = subids::longest_ranges(around, uid);
+    let installation = Installation::find(around, &command);
     let dirs = around.helper_dirs(installation.libexec.as_deref());
     let has = |program: &str| find_in(program, &dirs).is_some();
     let squashfuse = ["squashfuse_ll", "squashfuse"]
@@ -99,14 +77,14 @@ pub fn examine_in(
         command: text_of(&command)?,
         runtime: Runtime::parse(&said),
         uid,
-        gpus: gpus::look(around, gpus_wanted),
+        gpus: gpus::gpu_facts(around, gpus_wanted),
         namespaces: Namespaces {
-            missing: namespaces_missing,
+            missing: namespaces::missing(around, namespaces::attempt),
             setuid_starter: installation.setuid_starter.is_some(),
         },
         sub_ids: SubIds {
-            subuid_count: ranges.uids,
-            subgid_count: ranges.gids,
+            subuid_count,
+            subgid_count,
             newuidmap: has("newuidmap") && has("newgidmap"),
             fakeroot_command: has("fakeroot"),
         },
@@ -121,50 +99,8 @@ pub fn examine_in(
     })
 }
 
-/// What was kept, as long as it still holds, else what is found out now and then kept.
-fn probed(around: &HostView<'_>, command: &Path, uid: u32) -> Result<Probed, ContainerError> {
-    let switches = Switches::read(around);
-    let missing = || namespaces::missing(around, &switches, namespaces::attempt);
-    let dir = around
-        .shared_tmp
-        .and_then(|shared| match PrivateDir::of_user(shared) {
-            Ok(dir) => Some(dir),
-            Err(error) => {
-                tracing::debug!(
-                    why = chain(&error).join(": "),
-                    "the node's facts are not kept"
-                );
-                None
-            }
-        });
-    let key = Key::of(around, command, uid, &switches);
-    if let Some(mut kept) = dir
-        .as_ref()
-        .and_then(|dir| probe_cache::read(dir, &key, now_ms()))
-    {
-        // There is a limit to their number, so one moment may have none and the next one.
-        if kept.namespaces_missing.is_some() {
-            kept.namespaces_missing = missing();
-        }
-        return Ok(kept);
-    }
-    let (said, has_answered) = version(command)?;
-    let (ranges, is_settled) = subids::look(around, uid);
-    let places = Places::look(around, command);
-    let probed = Probed {
-        said,
-        places,
-        namespaces_missing: missing(),
-        ranges,
-    };
-    if let Some(dir) = dir.filter(|_| has_answered && is_settled) {
-        probe_cache::write(&dir, &key, &probed, now_ms());
-    }
-    Ok(probed)
-}
-
 /// What `--version` says, in one line. A runtime that is slow is none that does not work: then nothing is said.
-fn version(command: &Path) -> Result<(String, bool), ContainerError> {
+fn version(command: &Path) -> Result<String, ContainerError> {
     let failed = |source| ContainerError::Runtime(command.to_owned(), source);
     let tool = Tool::new(command)
         .arg("--version")
@@ -180,11 +116,11 @@ fn version(command: &Path) -> Result<(String, bool), ContainerError> {
                 .lines()
                 .find(|line| Runtime::parse(line).is_some())
                 .or_else(|| said.lines().next());
-            Ok((line.unwrap_or_default().trim().to_owned(), true))
+            Ok(line.unwrap_or_default().trim().to_owned())
         }
         Err(error @ CommandError::TimedOut { .. }) => {
             tracing::warn!(%error, "the container runtime does not say which it is");
-            Ok((String::new(), false))
+            Ok(String::new())
         }
         Err(source) => Err(failed(source)),
     }
@@ -210,25 +146,22 @@ fn text_of(command: &Path) -> Result<String, ContainerError> {
 #[cfg(test)]
 mod tests {
     use std::fs;
-    use std::os::unix::fs::{PermissionsExt, symlink};
+    use std::os::unix::fs::PermissionsExt;
 
     use super::*;
+    use crate::foundation::diagnostic::chain;
     use crate::image::runtime::{Product, Version};
 
-    /// A node with a runtime that notes how often it is called.
+    /// A node with a runtime.
     struct Fake {
         root: tempfile::TempDir,
-        /// Apart from the root, which everybody may read.
-        shared_tmp: tempfile::TempDir,
     }
 
     impl Fake {
         fn new(says: &str) -> Self {
-            let (root, shared_tmp) = (
-                tempfile::tempdir().expect("a root"),
-                tempfile::tempdir().expect("a place"),
-            );
-            let fake = Self { root, shared_tmp };
+            let fake = Self {
+                root: tempfile::tempdir().expect("a root"),
+            };
             fake.put("etc/subuid", "");
             fake.runtime(says);
             fake
@@ -246,11 +179,7 @@ mod tests {
         }
 
         fn runtime(&self, says: &str) -> PathBuf {
-            let calls = self.root.path().join("calls");
-            self.put(
-                "bin/apptainer",
-                &format!("#!/bin/sh\necho $1 >> {}\n{says}\n", calls.display()),
-            )
+            self.put("bin/apptainer", &format!("#!/bin/sh\n{says}\n"))
         }
 
         fn look(&self) -> Result<Node, ContainerError> {
@@ -259,57 +188,27 @@ mod tests {
             let around = HostView {
                 root: self.root.path(),
                 variable: &variable,
-                shared_tmp: Some(self.shared_tmp.path()),
             };
             examine_in(&around, None, false)
-        }
-
-        fn calls(&self) -> usize {
-            fs::read_to_string(self.root.path().join("calls"))
-                .unwrap_or_default()
-                .lines()
-                .count()
         }
     }
 
     const SAYS: &str = "[ $1 = --version ] && echo apptainer version 1.4.5";
 
     #[test]
-    fn the_runtime_is_asked_once_until_something_changes() {
+    fn the_runtime_and_the_ranges_are_read() {
         let fake = Fake::new(SAYS);
-        let first = fake.look().expect("it answers");
+        let line = format!("{}:100000:65536\n", geteuid());
+        fake.put("etc/subuid", &line);
+        let facts = fake.look().expect("it answers").facts;
         let runtime = Runtime {
             product: Product::Apptainer,
             version: Version(1, 4, 5),
         };
-        assert_eq!(first.facts.runtime, Some(runtime));
-        assert_eq!(
-            first.facts.command,
-            fake.root.path().join("bin/apptainer").to_string_lossy()
-        );
-        let calls = fake.calls();
-        assert!(calls >= 1, "it was asked");
-        assert_eq!(fake.look().expect("it was kept"), first);
-        assert_eq!(fake.calls(), calls, "nobody was asked again");
-        // Another file under the same name.
-        fake.runtime("[ $1 = --version ] && echo singularity-ce version 4.1.0");
-        let other = fake
-            .look()
-            .expect("it answers")
-            .facts
-            .runtime
-            .expect("it says so");
-        assert_eq!(
-            (other.product, fake.calls()),
-            (Product::SingularityCe, 2 * calls)
-        );
-        let line = format!("{}:100000:65536\n", geteuid());
-        fake.put("etc/subuid", &line);
-        assert_eq!(
-            fake.look().expect("it answers").facts.sub_ids.subuid_count,
-            65536
-        );
-        assert_eq!(fake.calls(), 3 * calls);
+        assert_eq!(facts.runtime, Some(runtime));
+        let command = fake.root.path().join("bin/apptainer");
+        assert_eq!(facts.command, command.to_string_lossy());
+        assert_eq!(facts.sub_ids.subuid_count, 65536);
     }
 
     #[test]
@@ -326,31 +225,11 @@ mod tests {
         ] {
             fake.put(program, "#!/bin/sh\n");
         }
-        let calls = fake.calls();
-        let facts = fake.look().expect("it was kept").facts;
+        let facts = fake.look().expect("it answers").facts;
         assert!(facts.squashfuse && facts.fuse_device, "{facts:?}");
         assert!(
             facts.sub_ids.newuidmap && facts.sub_ids.fakeroot_command,
             "{facts:?}"
-        );
-        assert_eq!(fake.calls(), calls);
-    }
-
-    #[test]
-    fn where_nothing_can_be_kept_it_works_all_the_same() {
-        let fake = Fake::new(SAYS);
-        let first = fake.look().expect("it answers");
-        let calls = fake.calls();
-        let private = fake.shared_tmp.path().join(format!("dlrun-{}", geteuid()));
-        fs::remove_dir_all(&private).expect("it was made");
-        // What somebody else put in its place is not followed.
-        let elsewhere = tempfile::tempdir().expect("a place");
-        symlink(elsewhere.path(), &private).expect("ours");
-        assert_eq!(fake.look().expect("it answers"), first);
-        assert_eq!(fake.calls(), 2 * calls);
-        assert_eq!(
-            fs::read_dir(elsewhere.path()).expect("it is there").count(),
-            0
         );
     }
 
@@ -368,7 +247,6 @@ mod tests {
         let around = HostView {
             root: fake.root.path(),
             variable: &|_| None,
-            shared_tmp: None,
         };
         let error =
             examine_in(&around, Some(Path::new("/no/such/runtime")), false).expect_err("none");

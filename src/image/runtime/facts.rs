@@ -17,8 +17,6 @@ pub(crate) struct Facts {
     pub(crate) prefix: &'static str,
     /// What the variables begin with that it obeys, the stronger first.
     pub(crate) obeyed_prefixes: &'static [&'static str],
-    /// Where it keeps what it fetched, below the home directory.
-    pub(crate) cache: &'static str,
     /// What it knows that not every runtime does, and from which version on.
     pub(crate) features: &'static [(Feature, Version)],
     /// How it reads the values of variables where it has no `--no-eval`.
@@ -63,10 +61,6 @@ pub enum Feature {
     TmpSandbox,
     /// `--fakeroot` has ways without a range in `/etc/subuid`.
     FakerootFallback,
-    /// `--ignore-subuid`, `--ignore-userns`, `--ignore-fakeroot-command`: which of these ways are left out.
-    IgnoreSubuid,
-    /// `build` of a definition file by a user has `--fakeroot` without being told.
-    ImpliedFakeroot,
 }
 
 /// How a runtime reads the value of `APPTAINERENV_X` and `SINGULARITYENV_X`, with `--no-eval` where it knows that.

@@ -12,7 +12,7 @@ pub enum ContainerError {
     #[error("neither {} is found", super::commands().join(" nor "))]
     NoRuntime,
     /// The runtime that was asked for does not exist.
-    #[error("the container runtime {} is not there, or is not an executable file", .0.display())]
+    #[error("the container runtime {} does not exist or is not an executable file", .0.display())]
     RuntimeMissing(PathBuf),
     /// The runtime does not run.
     #[error("{} does not work", .0.display())]
@@ -23,9 +23,6 @@ pub enum ContainerError {
     /// A file cannot be read.
     #[error("cannot read {}", .0.display())]
     Read(PathBuf, #[source] io::Error),
-    /// A file cannot be written.
-    #[error("cannot write {}", .0.display())]
-    Write(PathBuf, #[source] io::Error),
     /// It is no image that the runtime reads.
     #[error("{} is no image: {}", .0.display(), .1)]
     NotAnImage(PathBuf, String),

@@ -2,22 +2,17 @@
 
 use std::path::{Path, PathBuf};
 
-use crate::foundation::command::{find, find_in};
+use crate::foundation::command::find_in;
 use crate::image::runtime::failure::ContainerError;
 use crate::image::runtime::host_view::HostView;
 use crate::image::runtime::kinds::commands;
 
-/// The runtime's command: the one that was asked for, else the first apptainer of `PATH`, else the first singularity.
-#[must_use]
-pub fn find_runtime(asked: Option<&Path>) -> Option<PathBuf> {
-    match asked {
-        Some(asked) => find(asked, &[]),
-        None => commands().iter().find_map(|command| find(command, &[])),
-    }
-}
-
-/// [`find_runtime`] with the `PATH` of `around`; the command is absolute.
-pub(crate) fn in_view(
+/// The runtime's command, absolute: the one that was asked for, else the first apptainer of `PATH`, else the first
+/// singularity.
+///
+/// # Errors
+/// [`ContainerError::NoRuntime`], [`ContainerError::RuntimeMissing`].
+pub fn find_runtime(
     around: &HostView<'_>,
     asked: Option<&Path>,
 ) -> Result<PathBuf, ContainerError> {

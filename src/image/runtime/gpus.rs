@@ -27,7 +27,7 @@ const VARIABLES: [&str; 9] = [
 const GPU_FILE: &str = "PBS_GPUFILE";
 
 /// Looks at the node. `gpus_wanted`: whether the library is worth asking the linker's cache for (a few milliseconds).
-pub(crate) fn look(around: &HostView<'_>, gpus_wanted: bool) -> GpuFacts {
+pub(crate) fn gpu_facts(around: &HostView<'_>, gpus_wanted: bool) -> GpuFacts {
     GpuFacts {
         nvidia_device: around.path("dev/nvidiactl").exists(),
         nvidia_driver: around
@@ -114,11 +114,10 @@ mod tests {
                 .find(|(known, _)| *known == name)
                 .map(|(_, value)| OsString::from(value))
         };
-        look(
+        gpu_facts(
             &HostView {
                 root,
                 variable: &variable,
-                shared_tmp: None,
             },
             false,
         )
@@ -210,12 +209,11 @@ mod tests {
         let around = HostView {
             root: root.path(),
             variable: &variable,
-            shared_tmp: None,
         };
         assert_eq!(
             (
-                look(&around, false).cuda_library,
-                look(&around, true).cuda_library
+                gpu_facts(&around, false).cuda_library,
+                gpu_facts(&around, true).cuda_library
             ),
             (None, None)
         );
@@ -240,8 +238,8 @@ mod tests {
                 PermissionsExt::from_mode(0o755),
             )
             .expect("ours");
-            assert_eq!(look(&around, true).cuda_library, Some(known), "{line}");
-            assert_eq!(look(&around, false).cuda_library, None);
+            assert_eq!(gpu_facts(&around, true).cuda_library, Some(known), "{line}");
+            assert_eq!(gpu_facts(&around, false).cuda_library, None);
         }
     }
 }

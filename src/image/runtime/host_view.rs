@@ -6,20 +6,27 @@ use std::path::{Path, PathBuf};
 
 use crate::foundation::filesystem::text_within;
 
-/// Where the probes look. Tests give another root, other variables and another cache.
+/// Where the probes look. Tests give another root, and other variables.
 pub struct HostView<'a> {
     /// `/`, where `proc`, `sys`, `dev` and `etc` are.
     pub root: &'a Path,
     /// The environment.
     pub variable: &'a dyn Fn(&str) -> Option<OsString>,
-    /// A local directory that everybody may write to, in which this user's cache is; `None`: nothing is kept.
-    pub shared_tmp: Option<&'a Path>,
 }
 
 /// Files of the kernel and small settings; what is longer is none of them.
 const TEXT_LIMIT: u64 = 1 << 20;
 
 impl HostView<'_> {
+    /// This machine as this process sees it.
+    #[must_use]
+    pub fn of_this_machine() -> HostView<'static> {
+        HostView {
+            root: Path::new("/"),
+            variable: &|name| std::env::var_os(name),
+        }
+    }
+
     /// A path that begins with `/`, below the root.
     pub(crate) fn path(&self, absolute: &str) -> PathBuf {
         self.root.join(absolute.trim_start_matches('/'))

@@ -25,7 +25,7 @@ pub struct ThisMachine {
 /// Looks at this machine's processor and GPUs, in files of the kernel alone.
 #[must_use]
 pub fn this_machine(around: &HostView<'_>) -> ThisMachine {
-    let found = gpus::look(around, false);
+    let found = gpus::gpu_facts(around, false);
     let accelerator = match (&found.nvidia_driver, found.nvidia_device, found.amd_device) {
         (Some(_), ..) | (None, true, _) => Accelerator::Nvidia,
         (None, false, true) => Accelerator::Amd,
@@ -83,7 +83,6 @@ mod tests {
         this_machine(&HostView {
             root,
             variable: &|_| None,
-            shared_tmp: None,
         })
     }
 

@@ -10,7 +10,6 @@ mod gpus;
 mod host_view;
 mod kinds;
 mod machine;
-mod probe_cache;
 
 pub use apptainer::advice::advice;
 pub use apptainer::image_file::{ImageFile, ImageKind, inspect, runs_on};
@@ -24,6 +23,14 @@ pub use facts::{Evaluation, Feature, Version};
 pub use failure::ContainerError;
 pub use find::find_runtime;
 pub use host_view::HostView;
+pub(crate) use kinds::prefixes_of;
 pub use kinds::{Features, Product, Runtime, commands};
-pub(crate) use kinds::{facts_of, prefixes_of};
 pub use machine::{ThisMachine, this_machine};
+
+/// This machine's architecture as `uname -m` has it.
+pub(crate) fn arch() -> &'static str {
+    match std::env::consts::ARCH {
+        "powerpc64" if cfg!(target_endian = "little") => "ppc64le",
+        other => other,
+    }
+}

@@ -2,6 +2,7 @@
 
 use std::ops::Range;
 
+use super::form::Form;
 use super::write::{self, Entry, Value};
 use super::{Converted, Format};
 use crate::foundation::diagnostic::{Problem, printable};
@@ -67,10 +68,17 @@ impl Draft {
         self.entries.push(Entry {
             key,
             value,
-            comment: None,
             origin: origin.span.clone(),
         });
         true
+    }
+
+    /// Sets a key to what a text says in this form, or notes that it does not.
+    pub(super) fn set_text(&mut self, key: &'static str, form: Form, text: &str, origin: &Origin) {
+        match form.value(text) {
+            Some(value) => self.set(key, value, origin),
+            None => self.refuse(origin, format!("`{text}` cannot be written as `{key}`")),
+        }
     }
 
     /// Says whether the job file's reader would take the value.
@@ -126,13 +134,6 @@ impl Draft {
         self.set(key, pairs, origin);
     }
 
-    /// A line of prose above a key that was set.
-    pub(super) fn comment(&mut self, key: &str, text: &str) {
-        if let Some(entry) = self.entries.iter_mut().find(|entry| entry.key == key) {
-            entry.comment = Some(text.to_owned());
-        }
-    }
-
     /// Notes what became of a part of the description that has no line in the job file.
     pub(super) fn note(&mut self, origin: &Origin, message: impl Into<String>) {
         self.tell(origin, message.into(), false);
@@ -166,13 +167,10 @@ impl Draft {
         let (job_file, lines) = write::job_file(title, &self.entries);
         self.notes
             .sort_by_key(|note| note.span.as_ref().map_or(0, |span| span.start));
-        let Self { entries, notes } = self;
         let converted = Converted {
             format,
             job_file,
-            notes,
-            title,
-            entries,
+            notes: self.notes,
             lines,
         };
         match job::parse(&converted.job_file) {
@@ -190,7 +188,6 @@ fn accepted(key: &'static str, value: &Value) -> Result<(), String> {
     let entry = |key, value: &Value| Entry {
         key,
         value: value.clone(),
-        comment: None,
         origin: 0..0,
     };
     let mut entries = vec![entry(key, value)];

@@ -1,8 +1,9 @@
 //! How a value of a description is written in the job file. A table row names an option, a key and one of these forms.
 
 use super::write::Value;
-use super::{begin, depend, size, time};
+use super::{depend, size, time};
 use crate::foundation::units::Walltime;
+use crate::job::Begin;
 
 /// How a value is read.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -39,7 +40,11 @@ impl Form {
             }
             Self::Seconds => time::seconds(text).and_then(limit),
             Self::Minutes => time::slurm(text).and_then(limit),
-            Self::Moment => begin::moment(text).map(Value::Text),
+            Self::Moment => {
+                // A person leaves the seconds out where there are none.
+                let moment = Begin::parse(text).ok()?.to_string();
+                Some(moment.strip_suffix(":00").unwrap_or(&moment).into())
+            }
             Self::Conditions => depend::conditions(text).map(Value::Texts),
             Self::Licenses => {
                 let parts = text.split([',', '%', '+']).map(license);

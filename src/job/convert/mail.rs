@@ -6,35 +6,28 @@ use crate::job::MailEvent;
 
 /// Sets `resources.mail`: the events that have a word in the job file, and the address. An empty address is the submitting
 /// user's.
-pub(super) fn set(
-    draft: &mut Draft,
-    (text, origin): (&str, &Origin),
-    to: Option<&(String, Origin)>,
-) {
-    let (on, unknown) = events(text);
-    if !unknown.is_empty() {
+pub(super) fn set(draft: &mut Draft, on: Option<(String, Origin)>, to: Option<(String, Origin)>) {
+    let (text, origin) = on.unzip();
+    let (on, unknown) = text.map(|text| events(&text)).unwrap_or_default();
+    if let Some(origin) = origin.as_ref().filter(|_| !unknown.is_empty()) {
         draft.note(origin, format!("no word here for {}", unknown.join(", ")));
     }
-    if on.is_empty() {
+    let Some(origin) = origin.filter(|_| !on.is_empty()) else {
         if let Some((_, origin)) = to {
-            draft.note(
-                origin,
-                "no events are named, so no mail is sent: `resources.mail`",
-            );
+            let what = "no events are named, so no mail is sent: `resources.mail`";
+            draft.note(&origin, what);
         }
         return;
-    }
-    let on = (
-        "on".to_owned(),
-        Value::Texts(on.into_iter().map(str::to_owned).collect()),
-    );
+    };
+    let on = on.into_iter().map(str::to_owned).collect();
+    let on = ("on".to_owned(), Value::Texts(on));
     if let Some((address, origin)) = to.filter(|(address, _)| !address.is_empty()) {
-        let pairs = vec![("to".to_owned(), address.as_str().into()), on.clone()];
-        if draft.try_set("resources.mail", pairs, origin) {
+        let pairs = vec![("to".to_owned(), address.into()), on.clone()];
+        if draft.try_set("resources.mail", pairs, &origin) {
             return;
         }
     }
-    draft.set("resources.mail", vec![on], origin);
+    draft.set("resources.mail", vec![on], &origin);
 }
 
 /// Reads letters (`abe`, `qsub(1B)`, `-m`) or words (`BEGIN,END`, `sbatch(1)`, `--mail-type`): words of the job file, each once,

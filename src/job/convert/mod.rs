@@ -4,14 +4,12 @@
 //! cannot be carried over, is a note. Every value goes through the job file's own reader before it is written, so the
 //! result can be read by it.
 
-mod begin;
 mod depend;
 mod draft;
 mod form;
 mod mail;
 mod modak;
 mod script;
-mod shape;
 mod shell_words;
 mod size;
 mod time;
@@ -24,7 +22,7 @@ pub use draft::Note;
 
 use crate::foundation::diagnostic::Problem;
 use crate::foundation::vocabulary::vocabulary;
-use write::{Entry, Line, Value};
+use write::Line;
 
 /// A description larger than this is refused, as a job file is.
 pub const MAX_BYTES: usize = 1 << 20;
@@ -55,8 +53,6 @@ pub struct Converted {
     pub job_file: String,
     /// What must be known of it, in the order of the description.
     pub notes: Vec<Note>,
-    title: &'static str,
-    entries: Vec<Entry>,
     lines: Vec<Line>,
 }
 
@@ -64,51 +60,15 @@ impl Converted {
     /// A problem of the job file as one of the description, pointing at what the faulty line comes from.
     #[must_use]
     pub fn in_description(&self, problem: Problem) -> Problem {
-        let origin = |span: &Range<usize>| self.line_at(span).map(|line| line.origin.clone());
+        let origin = |span: &Range<usize>| {
+            let mut lines = self.lines.iter();
+            let line = lines.find(|line| line.made.contains(&span.start))?;
+            Some(line.origin.clone())
+        };
         Problem {
             span: problem.span.as_ref().and_then(origin),
             ..problem
         }
-    }
-
-    fn line_at(&self, span: &Range<usize>) -> Option<&Line> {
-        self.lines
-            .iter()
-            .find(|line| line.made.contains(&span.start))
-    }
-
-    /// Takes out of the job file what a problem points at, with a note: of a list the item, else the key. Says whether
-    /// it did; what runs is never taken out.
-    pub fn leave_out(&mut self, problem: &Problem) -> bool {
-        let Some(span) = &problem.span else {
-            return false;
-        };
-        let Some(Line { key, origin, .. }) = self.line_at(span).cloned() else {
-            return false;
-        };
-        let Some(at) = self.entries.iter().position(|entry| entry.key == key) else {
-            return false;
-        };
-        if key.starts_with("run.") {
-            return false;
-        }
-        let item = self.job_file.get(span.clone()).unwrap_or_default();
-        match &mut self.entries[at].value {
-            Value::Texts(items) if items.len() > 1 => {
-                items.retain(|text| write::quoted(text) != item)
-            }
-            _ => drop(self.entries.remove(at)),
-        }
-        let message = format!("{}; left out", problem.message);
-        self.notes.push(Note {
-            about: key.to_owned(),
-            message,
-            span: Some(origin),
-            is_refusal: true,
-        });
-        let before = self.job_file.len();
-        (self.job_file, self.lines) = write::job_file(self.title, &self.entries);
-        self.job_file.len() < before
     }
 
     /// What the description says and the job file could not say after it: no such job may be submitted as it is.

@@ -37,12 +37,10 @@ values! {
 }
 
 /// A key that is set, such as `resources.nodes`.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug)]
 pub(super) struct Entry {
     pub(super) key: &'static str,
     pub(super) value: Value,
-    /// Stands above it.
-    pub(super) comment: Option<String>,
     /// What it comes from: a byte range of the description.
     pub(super) origin: Range<usize>,
 }
@@ -62,7 +60,7 @@ pub(super) fn job_file(title: &str, entries: &[Entry]) -> (String, Vec<Line>) {
     let mut text = if title.is_empty() {
         String::new()
     } else {
-        format!("# {}\n", comment(title))
+        format!("# {title}\n")
     };
     let mut lines = Vec::new();
     let mut table = "";
@@ -80,9 +78,6 @@ pub(super) fn job_file(title: &str, entries: &[Entry]) -> (String, Vec<Line>) {
             );
             table = in_table;
         }
-        if let Some(prose) = &entry.comment {
-            let _ = writeln!(text, "# {}", comment(prose));
-        }
         let start = text.len();
         let _ = writeln!(text, "{name} = {}", shown(&entry.value));
         lines.push(Line {
@@ -92,13 +87,6 @@ pub(super) fn job_file(title: &str, entries: &[Entry]) -> (String, Vec<Line>) {
         });
     }
     (text, lines)
-}
-
-/// Prose that stays on its line; TOML forbids control characters in comments.
-fn comment(text: &str) -> String {
-    text.chars()
-        .map(|c| if c.is_control() { ' ' } else { c })
-        .collect()
 }
 
 fn shown(value: &Value) -> String {
@@ -120,7 +108,7 @@ fn shown(value: &Value) -> String {
 }
 
 /// Text in the quotes that need the fewest escapes; text of several lines keeps them.
-pub(super) fn quoted(text: &str) -> String {
+fn quoted(text: &str) -> String {
     let has_control = text.chars().any(|c| c.is_control() && c != '\t');
     let plain = !has_control && !text.contains(['"', '\\']);
     let lines_only = text
@@ -148,22 +136,20 @@ mod tests {
         Entry {
             key,
             value,
-            comment: None,
             origin: 0..0,
         }
     }
 
     #[test]
     fn a_job_file_has_the_order_of_the_documentation() {
-        let mut nodes = entry("resources.nodes", Value::Number(2));
-        nodes.comment = Some("two\nlines".to_owned());
+        let nodes = entry("resources.nodes", Value::Number(2));
         let command = entry(
             "run.command",
             Value::Texts(vec!["python3".into(), "a b".into()]),
         );
         let name = entry("name", Value::Text("x".to_owned()));
         let (text, lines) = job_file("A title", &[nodes, command, name]);
-        let expected = "# A title\nname = \"x\"\n\n[run]\ncommand = [\"python3\", \"a b\"]\n\n[resources]\n# two lines\nnodes = 2\n";
+        let expected = "# A title\nname = \"x\"\n\n[run]\ncommand = [\"python3\", \"a b\"]\n\n[resources]\nnodes = 2\n";
         assert_eq!(text, expected);
         assert_eq!(&text[lines[2].made.clone()], "nodes = 2\n");
     }

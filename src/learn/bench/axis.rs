@@ -42,14 +42,10 @@ pub struct AxisValue {
 }
 
 impl Axis {
-    /// The place of a value among its values.
-    pub(super) fn place_of(&self, label: &str) -> Option<usize> {
-        self.values.iter().position(|value| value.label == label)
-    }
-
-    /// The same; else what is wrong, and the next step. `key` is who asks.
+    /// The place of a value among its values; else what is wrong, and the next step. `key` is who asks.
     pub(super) fn value_named(&self, label: &str, key: &str) -> Result<usize, Problem> {
-        self.place_of(label).ok_or_else(|| {
+        let place = self.values.iter().position(|value| value.label == label);
+        place.ok_or_else(|| {
             let known: Vec<&str> = self.values.iter().map(|value| &*value.label).collect();
             let message = format!("`{key}`: the axis `{}` has no value `{label}`", self.name);
             Problem::of_file(message).hinted(format!("its values are: {}", known.join(", ")))
@@ -249,7 +245,7 @@ fn path_of(name: &str) -> Result<Vec<String>, Problem> {
         return Err(problem.hinted(usage).did_you_mean(guess));
     }
     if name == "resources.array" || table == "scheduler" {
-        let hint = "each cell is a job of its own; `bench.repeats` says how often it runs, `--scheduler` where";
+        let hint = "each cell is a separate job; `bench.repeats` says how often it runs, `--scheduler` where";
         return fault(format!("`{name}` cannot differ between cells"), hint);
     }
     Ok(parts)
@@ -333,7 +329,10 @@ mod tests {
             )
         );
         assert_eq!(
-            (axes[0].place_of("xla"), axes[0].place_of("ngraph")),
+            (
+                axes[0].value_named("xla", "k").ok(),
+                axes[0].value_named("ngraph", "k").ok()
+            ),
             (Some(1), None)
         );
     }

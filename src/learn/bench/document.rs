@@ -16,7 +16,7 @@ pub(super) struct Document {
 
 impl Document {
     /// All of a matrix but the table `[bench]`. `plain` is the same text as values.
-    pub(super) fn of_matrix(document: &DeTable<'_>, plain: &Table) -> Self {
+    pub(super) fn from_matrix(document: &DeTable<'_>, plain: &Table) -> Self {
         let mut spans = BTreeMap::new();
         for (table, value) in document {
             spans.insert(table.get_ref().to_string(), value.span());
@@ -85,7 +85,7 @@ mod tests {
         let text = "[run]\ncommand = [\"a b\", \"\"\"c\nd\"\"\"]\nenv.X = \"1\"\n[bench]\nseed = 3\n[resources]\nnodes = 2\n";
         let (spans, _) = DeTable::parse_recoverable(text);
         let plain = toml::from_str(text).expect("valid");
-        let mut document = Document::of_matrix(spans.get_ref(), &plain);
+        let mut document = Document::from_matrix(spans.get_ref(), &plain);
         assert_eq!(&text[document.spans["resources.nodes"].clone()], "2");
         let path = |text: &str| text.split('.').map(str::to_owned).collect::<Vec<_>>();
         document.set(&path("run.env.Y"), Value::from("2"));

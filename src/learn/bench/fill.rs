@@ -137,7 +137,8 @@ mod tests {
         let text = "[run]\ncommand = [\"a\"]\nenv = { T = \"{{threads}}\" }\n[framework]\nname = \"jax\"\n\
                     [workload]\nbatch_size = 64\nmodel = \"m\"\n[image]\nname = \"i\"\n";
         let (spans, _) = toml::de::DeTable::parse_recoverable(text);
-        let document = Document::of_matrix(spans.get_ref(), &toml::from_str(text).expect("valid"));
+        let document =
+            Document::from_matrix(spans.get_ref(), &toml::from_str(text).expect("valid"));
         Names::new(
             &document,
             &[("threads".into(), "2; rm -rf $HOME".into())],

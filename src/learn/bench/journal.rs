@@ -151,13 +151,15 @@ impl Journal {
         self.tries.get(&slot).map_or(&[], Vec::as_slice)
     }
 
-    /// Those that go on.
+    /// The starts of all runs.
+    pub fn starts(&self) -> impl Iterator<Item = (Slot, &Try)> {
+        let all = self.tries.iter();
+        all.flat_map(|(slot, tries)| tries.iter().map(|one| (*slot, one)))
+    }
+
+    /// Those that are still running.
     pub fn going_on(&self) -> impl Iterator<Item = (Slot, &Try)> {
-        let all = self
-            .tries
-            .iter()
-            .flat_map(|(slot, tries)| tries.iter().map(|one| (*slot, one)));
-        all.filter(|(_, one)| one.measured.is_none())
+        self.starts().filter(|(_, one)| one.measured.is_none())
     }
 
     /// Says whether nothing is left to be done of a run of the matrix: it has a figure, or has failed often enough.

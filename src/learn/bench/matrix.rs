@@ -39,8 +39,6 @@ pub struct Matrix {
     pub axes: Vec<Axis>,
     /// What is compared with what.
     pub compares: Vec<Compare>,
-    /// What its author should know, but nothing that is wrong.
-    pub notes: Vec<String>,
     /// Where `bench.repeats`, or else `[bench]`, is.
     span: Range<usize>,
     pub(super) base: Document,
@@ -97,9 +95,9 @@ fn read(
         }
         compares = pick::compares(compare, &axes, &mut faults);
     }
-    let base = Document::of_matrix(document, plain);
+    let base = Document::from_matrix(document, plain);
     if let Some(array) = table_key(document, "resources", "array") {
-        let message = "a matrix has no job arrays: each of its cells is a job of its own";
+        let message = "a matrix has no job arrays: each of its cells is a separate job";
         let hint = "take the line out; `bench.repeats` says how often a cell runs";
         faults.push(Problem::at(array, message).hinted(hint));
     }
@@ -109,7 +107,7 @@ fn read(
     } else {
         Vec::new()
     };
-    let notes = idle(&axes, &base, &mut faults);
+    unused_variables(&axes, &base, &mut faults);
     for fault in faults {
         fields.problem(fault);
     }
@@ -122,7 +120,6 @@ fn read(
         max_jobs,
         axes,
         compares,
-        notes,
         span: fields.span("repeats"),
         base,
         cells,
@@ -205,54 +202,34 @@ fn expand(
     cells
 }
 
-/// Keys of `[workload]` that a program must get; the others only describe.
-const TOLD: [&str; 4] = ["batch_size", "epochs", "precision", "samples"];
-
-/// Variables that stand nowhere make cells that are the same: that is a fault. A key of `[workload]` that the program is not
-/// given is worth a note.
-fn idle(axes: &[Axis], base: &Document, faults: &mut Vec<Problem>) -> Vec<String> {
+/// Variables that are used nowhere make cells that are the same: that is a fault.
+fn unused_variables(axes: &[Axis], base: &Document, faults: &mut Vec<Problem>) {
+    let values = axes.iter().flat_map(|axis| &axis.values);
+    let settings = values.flat_map(|value| value.sets.iter().map(|(_, value)| value));
     let mut named = BTreeSet::new();
-    let settings = axes
-        .iter()
-        .flat_map(|axis| &axis.values)
-        .flat_map(|value| &value.sets)
-        .map(|(_, value)| value);
-    let in_base = base.values.iter().map(|(_, value)| value);
-    for value in in_base.chain(settings) {
+    for value in base.values.iter().map(|(_, value)| value).chain(settings) {
         gather(value, &mut named);
     }
-    let is_named = |path: &[String]| {
-        let last = path.last().map_or("", String::as_str);
-        named.contains(last) || named.contains(&path.join("."))
-    };
-    let mut notes = Vec::new();
     for axis in axes {
-        let paths: BTreeSet<&[String]> = axis
-            .values
-            .iter()
-            .flat_map(|value| value.sets.iter().map(|(path, _)| path.as_slice()))
+        let values = axis.values.iter();
+        let paths = values.flat_map(|value| value.sets.iter().map(|(path, _)| path));
+        let variables: BTreeSet<&String> = paths
+            .filter(|path| path[0] == VARS)
+            .map(|path| &path[1])
             .collect();
-        for path in paths.into_iter().filter(|path| !is_named(path)) {
-            let (whole, last) = (path.join("."), path.last().map_or("", String::as_str));
-            if path[0] == VARS {
+        for name in variables {
+            if !named.contains(name) && !named.contains(&format!("{VARS}.{name}")) {
                 let message = format!(
-                    "the variable `{whole}` of the axis `{}` stands nowhere",
+                    "the variable `{VARS}.{name}` of the axis `{}` is used nowhere",
                     axis.name
                 );
                 let hint = format!(
-                    "write {{{{{last}}}}} where its value belongs, in run.command or run.env"
+                    "write {{{{{name}}}}} where its value belongs, in run.command or run.env"
                 );
                 faults.push(Problem::at(axis.span.clone(), message).hinted(hint));
-            } else if path[0] == "workload" && TOLD.contains(&last) {
-                notes.push(format!(
-                    "the axis `{}` changes {whole}, but {{{{{last}}}}} stands neither in run.command nor in run.env: does the \
-                     program know of it?",
-                    axis.name
-                ));
             }
         }
     }
-    notes
 }
 
 fn gather(value: &Value, named: &mut BTreeSet<String>) {
@@ -361,7 +338,6 @@ mod tests {
                 }
             ]
         );
-        assert_eq!(matrix.notes, Vec::<String>::new());
     }
 
     #[test]
@@ -510,16 +486,6 @@ mod tests {
         assert!(
             full.too_many_runs(11)
                 .is_some_and(|problem| problem.message.contains("110000 runs"))
-        );
-    }
-
-    #[test]
-    fn a_workload_that_the_program_is_not_told_of_is_noted() {
-        let text = "[run]\ncommand = [\"train\"]\n[bench.axes]\nworkload.batch_size = [1, 2]\n";
-        let notes = parse(text, "stem").expect("valid").notes;
-        assert!(
-            notes[0].contains("{{batch_size}} stands neither"),
-            "{notes:?}"
         );
     }
 }

@@ -30,7 +30,7 @@ pub struct Machine {
 }
 
 /// What one run of a cell measured.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, Default)]
 pub struct Measured {
     /// How the run ended.
     pub state: JobState,
@@ -80,7 +80,7 @@ pub struct Measured {
 impl Measured {
     /// Out of what a run left behind. `warm_up` epochs at the begin of each start of the program are left out.
     #[must_use]
-    pub fn of(record: &RunRecord, status: &Status, nodes: &[NodeRecord], warm_up: u32) -> Self {
+    pub fn new(record: &RunRecord, status: &Status, nodes: &[NodeRecord], warm_up: u32) -> Self {
         let timed = nodes.iter().find(|node| node.progress.epochs_completed > 0);
         let steady = timed.and_then(|node| steady(&node.progress, warm_up));
         let failure = failure(status, timed, steady.is_some(), warm_up);
@@ -132,21 +132,9 @@ impl Measured {
     #[must_use]
     pub fn lost(why: &str) -> Self {
         Self {
-            state: JobState::Unknown,
             failure: Some(why.to_owned()),
-            epoch_seconds: None,
-            epochs: 0,
-            first_extra_seconds: None,
-            source: None,
-            samples: None,
-            wall_seconds: None,
-            nodes: Vec::new(),
-            machine: None,
-            others_cpus_busy: None,
-            throttled_seconds: None,
-            framework: None,
-            image: None,
             dlrun_version: env!("CARGO_PKG_VERSION").to_owned(),
+            ..Self::default()
         }
     }
 }
@@ -159,7 +147,7 @@ fn failure(
 ) -> Option<String> {
     match (status.state, timed) {
         (JobState::Completed, _) if is_steady => None,
-        (JobState::Completed, None) => Some("its output told no epochs".to_owned()),
+        (JobState::Completed, None) => Some("its output shows no epochs".to_owned()),
         (JobState::Completed, Some(node)) => {
             let epochs = node.progress.epochs_completed;
             Some(format!(
@@ -303,7 +291,7 @@ mod tests {
         let state = |state| Status::of(state);
         assert_eq!(
             failure(&state(JobState::Completed), None, false, 1).as_deref(),
-            Some("its output told no epochs")
+            Some("its output shows no epochs")
         );
         assert_eq!(
             failure(&state(JobState::Failed), None, true, 1).as_deref(),

@@ -5,25 +5,20 @@
 mod axis;
 mod cell;
 mod document;
-mod expected_duration;
 mod fill;
 mod journal;
 mod matrix;
 mod measured;
-mod only;
 mod order;
 mod pick;
-mod remaining;
 
 pub use axis::{Axis, AxisValue};
 pub use cell::Cell;
-pub use expected_duration::ExpectedDuration;
 pub use journal::{Entry, Header, Journal, TRIES, Try};
 pub use matrix::{Matrix, parse};
 pub use measured::{Machine, Measured};
 pub use order::{Slot, order};
 pub use pick::Compare;
-pub use remaining::Pace;
 
 /// Cells of a matrix at most.
 pub const MOST_CELLS: usize = 10_000;

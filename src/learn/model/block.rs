@@ -22,10 +22,10 @@ named_enum! {
         ManyNodes = "step at the node boundary",
         Nodes = "slope of nodes",
         Epochs = "slope of epochs",
-        NoSamples = "samples not told",
-        NoBatch = "batch size not told",
-        NoThreads = "threads not told",
-        NoParameters = "parameters not told",
+        NoSamples = "samples unknown",
+        NoBatch = "batch size unknown",
+        NoThreads = "threads unknown",
+        NoParameters = "parameters unknown",
         // As many as there are names.
         Framework = "framework",
         Version = "version of the framework",
@@ -53,7 +53,7 @@ impl Block {
     }
 
     /// The block of a [`Term`]'s key.
-    pub(super) fn of(key: u64) -> Option<Self> {
+    pub(super) fn from_key(key: u64) -> Option<Self> {
         let at = usize::try_from(key >> 56).ok()?;
         Self::ALL.get(at).copied()
     }
@@ -64,7 +64,7 @@ impl Block {
     }
 
     /// What names its levels.
-    fn words(self) -> &'static [Word] {
+    fn level_words(self) -> &'static [Word] {
         match self {
             Self::Framework => &[Word::Framework],
             Self::Version => &[Word::Framework, Word::Version],
@@ -108,13 +108,13 @@ impl Block {
         } else {
             9
         };
-        let hashes = self.words().iter().map(|word| facts.word(*word));
+        let hashes = self.level_words().iter().map(|word| facts.word(*word));
         hashes.fold(Hash::new(seed), Hash::number).end()
     }
 
     /// Whether all is known that names the block's level.
-    pub(super) fn is_told(self, facts: &Facts) -> bool {
-        self.words().iter().all(|word| facts.word(*word) != 0)
+    pub(super) fn is_known(self, facts: &Facts) -> bool {
+        self.level_words().iter().all(|word| facts.word(*word) != 0)
     }
 
     /// The size that its coefficient is multiplied by, counted from the middle of what was measured.
@@ -169,7 +169,7 @@ pub(super) struct Centres(pub(super) [Option<f64>; Size::COUNT]);
 
 impl Centres {
     /// Whether anything is known of what a block's coefficient is multiplied by.
-    pub(super) fn tell_of(&self, block: Block) -> bool {
+    pub(super) fn has_size_of(&self, block: Block) -> bool {
         block
             .centred_size()
             .is_none_or(|size| self.0[size as usize].is_some())

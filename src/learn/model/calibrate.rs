@@ -25,8 +25,8 @@ pub(super) fn stretches(state: &State<'_>) -> Stretch {
     let (mut runs, mut parts) = (Vec::new(), Vec::new());
     for (at, span) in state.design.spans.iter().enumerate() {
         for cell in span.cells.clone() {
-            of_runs(state, cell, state.noise[at], &mut runs);
-            parts.extend(of_cell(state, cell, state.noise[at]));
+            stretches_of_runs(state, cell, state.noise[at], &mut runs);
+            parts.extend(stretch_of_cell(state, cell, state.noise[at]));
         }
     }
     Stretch {
@@ -42,11 +42,11 @@ fn needed(distance: f64, sure: f64, sd: f64) -> f64 {
 }
 
 /// The runs of a cell against what the others make expect.
-fn of_runs(state: &State<'_>, cell: usize, noise: f64, found: &mut Vec<f64>) {
+fn stretches_of_runs(state: &State<'_>, cell: usize, noise: f64, found: &mut Vec<f64>) {
     let evidence = state.evidence[cell];
     let row = state.rows[cell];
     let interaction = state.components.interaction;
-    let targets = &state.design.targets[state.design.cells[cell].targets.clone()];
+    let targets = &state.design.cells[cell].targets;
     if targets.len() < 2 || evidence.precision <= 0.0 {
         return;
     }
@@ -74,7 +74,7 @@ fn of_runs(state: &State<'_>, cell: usize, noise: f64, found: &mut Vec<f64>) {
 }
 
 /// A cell's runs against what the other cells make expect.
-fn of_cell(state: &State<'_>, cell: usize, noise: f64) -> Option<f64> {
+fn stretch_of_cell(state: &State<'_>, cell: usize, noise: f64) -> Option<f64> {
     let evidence = state.evidence[cell];
     if evidence.precision <= 0.0 {
         return None;

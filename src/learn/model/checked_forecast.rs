@@ -19,7 +19,7 @@ pub struct CheckedFigure {
 }
 
 impl CheckedFigure {
-    fn of(forecast: Interval, came: f64) -> Option<Self> {
+    fn new(forecast: Interval, came: f64) -> Option<Self> {
         let ratio = came / forecast.median;
         let is_within = (forecast.low..=forecast.high).contains(&came);
         (ratio.is_finite() && ratio > 0.0).then_some(Self {
@@ -54,14 +54,14 @@ pub struct CheckedForecast {
 impl CheckedForecast {
     /// Compares a forecast with the run that it was made for.
     #[must_use]
-    pub fn of(forecast: &Forecast, came: &Observation) -> Self {
+    pub fn new(forecast: &Forecast, came: &Observation) -> Self {
         let known = |length: Option<Length>| match length {
             Some(Length::Known(seconds)) => Some(seconds),
             _ => None,
         };
         let steady = known(came.epoch_seconds).filter(|_| !came.doubts.warm_up);
         let checked =
-            |forecast: Option<Interval>, came: Option<f64>| CheckedFigure::of(forecast?, came?);
+            |forecast: Option<Interval>, came: Option<f64>| CheckedFigure::new(forecast?, came?);
         Self {
             model: forecast.model.clone(),
             basis: forecast.basis,

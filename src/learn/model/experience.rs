@@ -2,39 +2,38 @@
 
 use std::collections::BTreeMap;
 
-use super::bytes::{Reader, Writer, record};
+use serde::{Deserialize, Serialize};
+
 use super::facts::{
     EXACT, Facts, NODES, PARAMETERS, SAMPLES, Word, cut, exact_sizes, namings, text,
 };
 use super::gather::{Gathered, Group};
-use super::hash::{Hash, OfHashes};
+use super::hash::Hash;
 use super::{Doubts, Situation};
 use crate::record::Basis;
 
-/// Bytes of a count's record.
-const COUNT: usize = 12;
-/// Bytes of a workload's record: hash, and the ends of each size.
-const ENDS: usize = 8 + 16 * EXACT.len();
-/// Bytes of a record of doubts: hash, runs, bits of their doubts.
-const DOUBTED: usize = 16;
-/// Bytes of a training's record: hash of its name, that of its workload, samples, parameters, runs.
-const NAMED: usize = 36;
 /// A size is outside where it is beyond the ends by more than this factor: less is within what a power law bears.
 const BEYOND: f64 = 1.25;
 /// The sizes of a training are taken from runs of the same name where this share of them agrees.
 const AGREED: f64 = 0.9;
 
-/// Counts and ends, as they lie in a model file.
-#[derive(Debug, Clone)]
+/// Counts and ends.
+#[derive(Debug, Clone, Default, Serialize, Deserialize)]
 pub(super) struct Experience {
     /// Runs by hash: of similar runs, of workloads, of software, and of words.
-    counts: Vec<u8>,
+    counts: BTreeMap<u64, Runs>,
     /// The ends of each size, by workload; 0: those of all.
-    ends: Vec<u8>,
+    ends: BTreeMap<u64, Ends>,
     /// The usual sizes of trainings, by their names.
-    named: Vec<u8>,
-    /// Runs in doubt by hash: of similar runs, of workloads and of software. The first files had none.
-    doubted: Vec<u8>,
+    named: BTreeMap<u64, Training>,
+}
+
+/// How many runs there are, how many of them are in doubt, and the bits of their doubts.
+#[derive(Debug, Clone, Copy, Default, Serialize, Deserialize)]
+struct Runs {
+    runs: u64,
+    doubtful: u64,
+    doubts: u32,
 }
 
 /// What a forecast rests on.
@@ -51,82 +50,11 @@ pub(super) struct Rests {
 /// The smallest and the largest that was measured of each size; 0: none was.
 type Ends = [(f64, f64); EXACT.len()];
 
-/// Writes what [`Experience::read`] reads.
-pub(super) fn write(gathered: &Gathered, writer: &mut Writer) {
-    let mut counts: OfHashes<u32> = OfHashes::default();
-    let mut ends: BTreeMap<u64, Ends> = BTreeMap::new();
-    let mut doubted: OfHashes<(u32, u32)> = OfHashes::default();
-    for group in gathered.groups.iter().filter(|group| group.met > 0) {
-        let Group { facts, runs, .. } = group;
-        let mut add = |key: u64, runs: u32| {
-            let count = counts.entry(key).or_default();
-            *count = count.saturating_add(runs);
-        };
-        if *runs > 0 {
-            let keys = facts.keys_of_likeness();
-            keys.into_iter().for_each(|key| add(key, *runs));
-            let (doubtful, doubts) = group.doubted;
-            for key in keys.into_iter().filter(|_| doubtful > 0) {
-                let all = doubted.entry(key).or_default();
-                *all = (all.0.saturating_add(doubtful), all.1 | doubts);
-            }
-        }
-        // What was cut off was met, though less is known of it.
-        Word::ALL
-            .iter()
-            .filter_map(|word| of_word(facts, *word))
-            .for_each(|key| add(key, group.met));
-        for key in [0, facts.workload] {
-            for ((low, high), size) in ends.entry(key).or_default().iter_mut().zip(&group.exact) {
-                if *size > 0.0 {
-                    *low = if *low > 0.0 { low.min(*size) } else { *size };
-                    *high = high.max(*size);
-                }
-            }
-        }
-    }
-    write_records(writer, counts, |writer, count| writer.u32(count));
-    write_records(writer, ends, |writer, ends| {
-        let sizes = ends.iter().flat_map(|(low, high)| [*low, *high]);
-        sizes.for_each(|size| writer.f64(size));
-    });
-    write_records(
-        writer,
-        named(gathered),
-        |writer, (workload, sizes, runs)| {
-            writer.u64(workload);
-            writer.f64(sizes.0);
-            writer.f64(sizes.1);
-            writer.u32(runs);
-        },
-    );
-    write_records(writer, doubted, |writer, (runs, doubts)| {
-        writer.u32(runs);
-        writer.u32(doubts);
-    });
-}
-
-/// Writes a block of records in the order of their keys.
-fn write_records<T>(
-    writer: &mut Writer,
-    records: impl IntoIterator<Item = (u64, T)>,
-    write: impl Fn(&mut Writer, T),
-) {
-    let mut records: Vec<(u64, T)> = records.into_iter().collect();
-    records.sort_by_key(|(key, _)| *key);
-    let mut block = Writer::default();
-    for (key, record) in records {
-        block.u64(key);
-        write(&mut block, record);
-    }
-    writer.block(&block.0);
-}
-
 /// A training by its name: its workload, its samples and parameters, and how many runs it had.
 type Training = (u64, (f64, f64), u32);
 
 /// The sizes that runs of each name have, where nearly all agree.
-fn named(gathered: &Gathered) -> Vec<(u64, Training)> {
+fn named(gathered: &Gathered) -> BTreeMap<u64, Training> {
     let mut trainings: BTreeMap<(u64, u64), (f64, f64, u32)> = BTreeMap::new();
     let mut all: BTreeMap<u64, u32> = BTreeMap::new();
     for group in &gathered.groups {
@@ -157,8 +85,8 @@ fn named(gathered: &Gathered) -> Vec<(u64, Training)> {
     trainings.map(record).collect()
 }
 
-/// `None`: nothing is known of it, or it is a word that need not have been met before.
-fn of_word(facts: &Facts, word: Word) -> Option<u64> {
+/// The key of a word's count. `None`: nothing is known of it, or it is a word that need not have been met before.
+fn word_key(facts: &Facts, word: Word) -> Option<u64> {
     let hash = facts.word(word);
     let is_known = hash != 0 && word != Word::Image;
     let within = if word == Word::Version {
@@ -176,24 +104,35 @@ fn of_word(facts: &Facts, word: Word) -> Option<u64> {
 }
 
 impl Experience {
-    /// `None`: the bytes are damaged.
-    pub(super) fn read(reader: &mut Reader<'_>) -> Option<Self> {
-        let mut block = |size: usize| {
-            let bytes = reader.block()?;
-            bytes.len().is_multiple_of(size).then(|| bytes.to_vec())
+    pub(super) fn new(gathered: &Gathered) -> Self {
+        let mut experience = Self {
+            named: named(gathered),
+            ..Self::default()
         };
-        let (counts, ends, named) = (block(COUNT)?, block(ENDS)?, block(NAMED)?);
-        let doubted = match reader.0.is_empty() {
-            true => Vec::new(),
-            false => reader.block()?.to_vec(),
-        };
-        let is_whole = doubted.len().is_multiple_of(DOUBTED);
-        is_whole.then_some(Self {
-            counts,
-            ends,
-            named,
-            doubted,
-        })
+        for group in gathered.groups.iter().filter(|group| group.met > 0) {
+            let Group { facts, runs, .. } = group;
+            let (doubtful, doubts) = group.doubted;
+            for key in facts.keys_of_likeness().into_iter().filter(|_| *runs > 0) {
+                let all = experience.counts.entry(key).or_default();
+                all.runs += u64::from(*runs);
+                all.doubtful += u64::from(doubtful);
+                all.doubts |= doubts;
+            }
+            // What was cut off was met, though less is known of it.
+            for key in Word::ALL.iter().filter_map(|word| word_key(facts, *word)) {
+                experience.counts.entry(key).or_default().runs += u64::from(group.met);
+            }
+            for key in [0, facts.workload] {
+                let ends = experience.ends.entry(key).or_default();
+                for ((low, high), size) in ends.iter_mut().zip(&group.exact) {
+                    if *size > 0.0 {
+                        *low = if *low > 0.0 { low.min(*size) } else { *size };
+                        *high = high.max(*size);
+                    }
+                }
+            }
+        }
+        experience
     }
 
     /// The facts of a situation. Where its workload was never measured and leaves sizes out, they are those of the runs of the same
@@ -203,16 +142,18 @@ impl Experience {
         let complete = || (facts, Vec::new());
         let sizes = exact_sizes(situation);
         let is_open = [SAMPLES, PARAMETERS].iter().any(|at| sizes[*at] <= 0.0);
-        if !is_open && situation.workload.dataset.is_some() || self.ends(facts.workload).is_some() {
+        if !is_open && situation.workload.dataset.is_some()
+            || self.ends.contains_key(&facts.workload)
+        {
             return complete();
         }
         let Some((both, network)) = namings(situation) else {
             return complete();
         };
-        let Some(found) = self.training(both.unwrap_or(network)) else {
+        let Some(found) = self.named.get(&both.unwrap_or(network)) else {
             return complete();
         };
-        let (workload, taken, runs) = found;
+        let (workload, taken, runs) = *found;
         let mut taken_over = Vec::new();
         for (at, name, taken) in [
             (SAMPLES, "samples", taken.0),
@@ -243,16 +184,8 @@ impl Experience {
         (facts.as_workload(workload, taken.0, taken.1), vec![assumed])
     }
 
-    /// Workload, samples and parameters, and runs of the trainings with a name.
-    fn training(&self, name: u64) -> Option<Training> {
-        let mut reader = record(&self.named, NAMED, name)?;
-        Some((reader.u64()?, (reader.f64()?, reader.f64()?), reader.u32()?))
-    }
-
     fn count(&self, key: u64) -> u64 {
-        record(&self.counts, COUNT, key)
-            .and_then(|mut reader| reader.u32())
-            .map_or(0, u64::from)
+        self.counts.get(&key).map_or(0, |its| its.runs)
     }
 
     /// What a forecast rests on.
@@ -269,30 +202,25 @@ impl Experience {
             .into_iter()
             .filter(|(_, key, counts)| *counts && self.count(*key) > 0);
         let (basis, key, _) = found.next().unwrap_or((Basis::Priors, 0, true));
-        let doubted = record(&self.doubted, DOUBTED, key);
-        let (doubtful, doubts) = doubted
-            .and_then(|mut reader| Some((reader.u32()?, reader.u32()?)))
-            .unwrap_or_default();
-        let doubts = Doubts::words(doubts);
+        let all = self.counts.get(&key).copied().unwrap_or_default();
         Rests {
             basis,
-            runs: self.count(key),
-            doubtful: doubtful.into(),
-            doubts,
+            runs: all.runs,
+            doubtful: all.doubtful,
+            doubts: Doubts::texts(all.doubts),
         }
     }
 
     /// Whether a workload ran on different numbers of nodes.
     pub(super) fn scaled(&self, workload: u64) -> bool {
-        self.ends(workload)
-            .map(|ends| ends[NODES])
-            .is_some_and(|(fewest, most)| fewest < most)
+        let ends = self.ends.get(&workload).map(|ends| ends[NODES]);
+        ends.is_some_and(|(fewest, most)| fewest < most)
     }
 
     /// The ends of each size: with a workload, else at all.
     fn ends_for(&self, workload: u64) -> Option<(Ends, &'static str)> {
-        let ends = self.ends(workload).map(|ends| (ends, "with this workload"));
-        ends.or_else(|| self.ends(0).map(|ends| (ends, "at all")))
+        let of = |key: u64, with| Some((*self.ends.get(&key)?, with));
+        of(workload, "with this workload").or_else(|| of(0, "at all"))
     }
 
     /// How far outside of what was measured each size lies, as a natural logarithm: above 0 it is larger, below smaller; 0: within, or
@@ -317,7 +245,7 @@ impl Experience {
     pub(super) fn beyond(&self, situation: &Situation, facts: &Facts) -> Vec<String> {
         let mut found = Vec::new();
         for word in Word::ALL {
-            if of_word(facts, word).is_some_and(|key| self.count(key) == 0) {
+            if word_key(facts, word).is_some_and(|key| self.count(key) == 0) {
                 found.extend(text(situation, word, |text| {
                     format!("{} {} was never measured", word.as_str(), cut(text))
                 }));
@@ -343,15 +271,6 @@ impl Experience {
         }
         found
     }
-
-    fn ends(&self, workload: u64) -> Option<Ends> {
-        let mut reader = record(&self.ends, ENDS, workload)?;
-        let mut ends = Ends::default();
-        for (low, high) in &mut ends {
-            (*low, *high) = (reader.f64()?, reader.f64()?);
-        }
-        Some(ends)
-    }
 }
 
 /// Whole numbers as they are, others with two digits behind the point at most.
@@ -363,25 +282,5 @@ fn rounded(number: f64) -> String {
             .trim_end_matches('0')
             .trim_end_matches('.')
             .to_owned()
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn files_of_before_the_doubts_are_read() {
-        let mut writer = Writer::default();
-        [0, 0, 0].iter().for_each(|_| writer.block(&[]));
-        let known = Experience::read(&mut Reader(&writer.0)).expect("an old one");
-        let rests = known.basis(&Facts::new(&Situation::default()));
-        assert_eq!(
-            (rests.basis, rests.runs, rests.doubtful),
-            (Basis::Priors, 0, 0)
-        );
-        writer.block(&[0; DOUBTED]);
-        assert!(Experience::read(&mut Reader(&writer.0)).is_some());
-        assert!(Experience::read(&mut Reader(&writer.0[..writer.0.len() - 1])).is_none());
     }
 }

@@ -137,7 +137,7 @@ impl Facts {
     }
 
     /// What makes two runs of one workload similar: software, hardware and how many workers and nodes.
-    pub(super) fn alike(&self) -> u64 {
+    pub(super) fn likeness(&self) -> u64 {
         let words = [
             Word::Framework,
             Word::Version,
@@ -173,7 +173,7 @@ impl Facts {
     /// and 0, which all share.
     pub(super) fn keys_of_likeness(&self) -> [u64; 5] {
         [
-            self.alike(),
+            self.likeness(),
             Hash::new(10).number(self.workload).end(),
             self.software(true),
             self.software(false),
@@ -299,7 +299,7 @@ fn lower(name: &str) -> Cow<'_, str> {
     }
 }
 
-/// The workload in words.
+/// The workload as people read it.
 pub(super) fn workload_name(situation: &Situation) -> String {
     let workload = &situation.workload;
     let mut name = cut(&lower(

@@ -3,9 +3,10 @@
 use nalgebra::DMatrix;
 
 use super::block::Block;
-use super::design::{Design, Target};
+use super::design::{Cell, Design};
+use super::gather::Target;
 use super::response::Response;
-use super::solve::{Components, Evidence, Own, Positions, Posterior, solve};
+use super::solve::{Components, Evidence, Own, Posterior, positions, solve};
 use crate::foundation::statistics::normal_hazard;
 
 /// Degrees of freedom of the runs' scatter: outliers happen, and Student's distribution knows it.
@@ -87,18 +88,20 @@ impl<'a> State<'a> {
             }
         }
         let posterior = solve(self.design, &self.components, &self.means, &self.evidence)?;
-        self.rows.resize(self.design.cells.len(), 0.0);
-        let mut positions = Positions::new(self.design);
+        self.rows.clear();
         for (own, span) in posterior.own.iter().zip(&self.design.spans) {
-            let sums = own.sums(&posterior.shared);
-            positions.set(&own.places);
-            for cell in span.cells.clone() {
-                let entries = &self.design.entries[self.design.cells[cell].entries.clone()];
-                let terms = entries
-                    .iter()
-                    .map(|(place, value)| f64::from(*value) * sums[positions.of(*place)]);
-                self.rows[cell] = terms.sum();
+            let mut sums = posterior.shared.clone();
+            for (position, value) in own.own.iter().zip(&own.values) {
+                sums[own.places[*position]] += value;
             }
+            let cells = &self.design.cells[span.cells.clone()];
+            let sum = |cell: &Cell| {
+                cell.row
+                    .iter()
+                    .map(|(place, value)| value * sums[*place])
+                    .sum::<f64>()
+            };
+            self.rows.extend(cells.iter().map(sum));
         }
         self.posterior = Some(posterior);
         self.learn_noise();
@@ -112,7 +115,7 @@ impl<'a> State<'a> {
     }
 
     fn targets(&self, cell: usize) -> &[Target] {
-        &self.design.targets[self.design.cells[cell].targets.clone()]
+        &self.design.cells[cell].targets
     }
 
     fn scale(&self, target: &Target, noise: f64) -> f64 {
@@ -214,17 +217,13 @@ impl<'a> State<'a> {
                 1.0 - posterior.covariance[(place, place)] / self.components.global[block];
         }
         for (at, own) in posterior.own.iter().enumerate() {
-            let its = own.local(&design.layout, &self.components);
-            let joined = own.joined(&its, &posterior.shared, &posterior.covariance);
+            let (covariance, variances) = own.joined(&posterior.covariance);
             for (at, position) in own.own.iter().enumerate() {
-                let block = design
-                    .layout
-                    .block(usize::from(own.places[usize::from(*position)]))
-                    as usize;
+                let block = design.layout.block(own.places[*position]) as usize;
                 local[block].0 += own.values[at].powi(2);
-                local[block].1 += 1.0 - joined.own_variances[at] / self.components.local[block];
+                local[block].1 += 1.0 - variances[at] / self.components.local[block];
             }
-            self.learn_leverage(at, own, &joined.covariance);
+            self.learn_leverage(at, own, &covariance);
         }
         let mut own_cells = (0.0, 0.0);
         for cell in 0..design.cells.len() {
@@ -283,11 +282,9 @@ impl<'a> State<'a> {
 
     /// What each cell of a workload decides about its own row.
     fn learn_leverage(&mut self, span: usize, own: &Own, covariance: &DMatrix<f64>) {
-        let mut positions = Positions::new(self.design);
-        positions.set(&own.places);
         for cell in self.design.spans[span].cells.clone() {
-            let entries = &self.design.entries[self.design.cells[cell].entries.clone()];
-            let leverage = self.evidence[cell].precision * spread(entries, &positions, covariance);
+            let row = positions(&own.places, &self.design.cells[cell].row);
+            let leverage = self.evidence[cell].precision * spread(&row, covariance);
             self.leverage[cell] = leverage.clamp(0.0, 1.0);
         }
     }
@@ -298,9 +295,7 @@ impl<'a> State<'a> {
             return;
         };
         for (at, own) in posterior.own.iter().enumerate() {
-            let its = own.local(&self.design.layout, &self.components);
-            let joined = own.joined(&its, &posterior.shared, &posterior.covariance);
-            self.learn_leverage(at, own, &joined.covariance);
+            self.learn_leverage(at, own, &own.joined(&posterior.covariance).0);
         }
         self.posterior = Some(posterior);
     }
@@ -340,20 +335,12 @@ fn pooled(believed_sd: f64, (squares, free): (f64, f64)) -> (f64, f64) {
 }
 
 /// The variance of a row.
-pub(super) fn spread(
-    entries: &[(u16, f32)],
-    positions: &Positions,
-    covariance: &DMatrix<f64>,
-) -> f64 {
-    let mut sum = 0.0;
-    for (at, (one, a)) in entries.iter().enumerate() {
-        let (one, a) = (positions.of(*one), f64::from(*a));
-        sum += a * a * covariance[(one, one)];
-        for (other, b) in &entries[at + 1..] {
-            sum += 2.0 * a * f64::from(*b) * covariance[(positions.of(*other), one)];
-        }
-    }
-    sum.max(0.0)
+pub(super) fn spread(row: &[(usize, f64)], covariance: &DMatrix<f64>) -> f64 {
+    let of = |(one, a): &(usize, f64)| {
+        let products = row.iter().map(|(other, b)| b * covariance[(*other, *one)]);
+        a * products.sum::<f64>()
+    };
+    row.iter().map(of).sum::<f64>().max(0.0)
 }
 
 /// The weight of a run under Student's distribution: what lies far off counts little.

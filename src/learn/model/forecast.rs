@@ -3,17 +3,13 @@
 use std::borrow::Cow;
 
 use super::facts::{EXACT, Facts, Size, whole};
-use super::pieces::Back;
 use super::response::Response;
-use super::solution::{Predicted, Solution, Workload};
+use super::solution::{Predicted, Settled, Solution};
 use super::{Hardware, Model, Situation, mixture};
 use crate::record::{Forecast, Interval};
 
 /// What a total lacks where no run has it.
-const NO_OUTSIDE: &str = "no run told how long start-up, evaluation and the end take: the whole run has no time for them";
-
-/// What a forecast goes without where the model's file fails it.
-const UNREAD: &str = "what was learned of this workload cannot be read: the model's file is damaged or out of reach (`dlrun model fit` makes another)";
+const NO_OUTSIDE: &str = "no run shows how long start-up, evaluation and the end take: the whole run has no time for them";
 
 /// Hardware that a run may get.
 #[derive(Debug, Clone, PartialEq)]
@@ -27,36 +23,21 @@ pub struct Likely {
 /// A response with the workload that was asked for last: candidates of one job share it.
 struct Asked<'a> {
     part: &'a Solution,
-    back: &'a Back,
-    workload: Option<(u64, Option<Workload>)>,
+    workload: Option<(u64, Option<Settled>)>,
 }
 
 impl Asked<'_> {
     fn predict(&mut self, facts: &Facts, outside: &[f64; EXACT.len()]) -> Predicted {
-        if self
+        let hash = facts.workload;
+        let known = self.workload.take().filter(|(known, _)| *known == hash);
+        let (_, workload) = self
             .workload
-            .as_ref()
-            .is_none_or(|(hash, _)| *hash != facts.workload)
-        {
-            self.workload = Some((
-                facts.workload,
-                self.part.workload(self.back, facts.workload),
-            ));
-        }
-        let workload = self
-            .workload
-            .as_ref()
-            .and_then(|(_, workload)| workload.as_ref());
-        self.part.predict(facts, workload, outside)
+            .insert(known.unwrap_or_else(|| (hash, self.part.workload(hash))));
+        self.part.predict(facts, workload.as_ref(), outside)
     }
 
     fn knows(&self, facts: &Facts) -> bool {
         self.part.has_workload(facts.workload)
-    }
-
-    /// Whether the workload that was asked for last is there and could not be read.
-    fn is_unread(&self) -> bool {
-        matches!(self.workload, Some((hash, None)) if self.part.has_workload(hash))
     }
 }
 
@@ -64,8 +45,8 @@ impl Model {
     /// Whether the workload of a situation was measured on different numbers of nodes: only then is it known how it scales.
     #[must_use]
     pub fn has_scaled(&self, situation: &Situation) -> bool {
-        let (facts, _) = self.experience.completed(situation);
-        self.experience.scaled(facts.workload)
+        let (facts, _) = self.learned.experience.completed(situation);
+        self.learned.experience.scaled(facts.workload)
     }
 
     /// What to expect of a run.
@@ -85,9 +66,10 @@ impl Model {
     #[must_use]
     pub fn forecasts_on(&self, situations: &[Situation], kinds: &[Likely]) -> Vec<Forecast> {
         let mut asked = Response::ALL.map(|response| {
-            self.part(response).map(|part| Asked {
+            let mut parts = self.learned.parts.iter();
+            let part = parts.find(|part| part.response == response)?;
+            Some(Asked {
                 part,
-                back: &self.back,
                 workload: None,
             })
         });
@@ -106,10 +88,10 @@ impl Model {
         situation: &Situation,
         asked_all: &mut [Option<Asked<'_>>; Response::ALL.len()],
     ) -> Forecast {
-        let known = &self.experience;
+        let known = &self.learned.experience;
         let (facts, assumed) = known.completed(situation);
         let far = known.outside(situation, &facts);
-        let [epoch, first_extra, outside, memory, whole_run] = &mut *asked_all;
+        let [epoch, first_extra, outside, memory, whole_run] = asked_all;
         let rests = known.basis(&facts);
         let interval =
             |asked: &mut Option<Asked<'_>>| asked.as_mut().map(|asked| asked.predict(&facts, &far));
@@ -155,9 +137,6 @@ impl Model {
             }
         } else {
             forecast.total_seconds = interval(whole_run).map(timed);
-        }
-        if asked_all.iter().flatten().any(Asked::is_unread) {
-            forecast.beyond.push(UNREAD.to_owned());
         }
         forecast
     }

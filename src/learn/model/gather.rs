@@ -12,17 +12,21 @@ use super::response::Response;
 use super::{Length, Observation};
 use crate::foundation::statistics::mixed;
 
+/// A value that a row is compared with.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Target {
+    pub(super) y: f64,
+    pub(super) censored: bool,
+    pub(super) doubtful: bool,
+}
+
 /// A measured value.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Value {
     /// Which of [`Gathered::groups`].
     pub(super) group: u32,
-    /// The natural logarithm.
-    pub(super) y: f64,
-    /// Whether it is a lower bound.
-    pub(super) censored: bool,
-    /// Whether something speaks against it.
-    pub(super) doubtful: bool,
+    /// Its natural logarithm.
+    pub(super) target: Target,
 }
 
 /// Runs that are repeats of each other.
@@ -48,7 +52,7 @@ pub(super) struct Gathered {
     /// The values of each response, in the order of [`Response::ALL`].
     pub(super) values: [Vec<Value>; Response::ALL.len()],
     /// Names of words and of workloads, by their hashes.
-    pub(super) names: HashMap<u64, String>,
+    names: HashMap<u64, String>,
     pub(super) counts: Counts,
     pub(super) hardware_met: HardwareMet,
     pub(super) first_at_ms: u64,
@@ -113,9 +117,11 @@ impl Gathered {
             if is_usable {
                 self.values[response as usize].push(Value {
                     group: place,
-                    y: value.ln() - shift,
-                    censored,
-                    doubtful,
+                    target: Target {
+                        y: value.ln() - shift,
+                        censored,
+                        doubtful,
+                    },
                 });
             } else {
                 left_out.push(what);
@@ -228,6 +234,11 @@ impl Gathered {
         // A sum does not know the order; two of them are not the same by chance.
         self.fingerprint[0] = self.fingerprint[0].wrapping_add(hash);
         self.fingerprint[1] = self.fingerprint[1].wrapping_add(mixed(hash ^ 0x5851_f42d_4c95_7f2d));
+    }
+
+    /// The name with a hash.
+    pub(super) fn name(&self, hash: u64) -> &str {
+        self.names.get(&hash).map_or("unknown", String::as_str)
     }
 
     /// Which compilers were measured with which framework, in the order of their names.

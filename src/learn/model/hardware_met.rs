@@ -7,6 +7,7 @@ use serde::{Deserialize, Serialize};
 use super::hash::Hash;
 use super::{Hardware, Observation};
 use crate::job::SchedulerKind;
+use crate::record::NodeFigures;
 
 /// More kinds of hardware than this are not kept apart: a file that is read at each plan must stay small.
 const MOST: usize = 200;
@@ -169,7 +170,17 @@ fn newest_figures(known: &mut Hardware, other: &Hardware) {
             )
         })
     };
-    if order(other) > order(known) {
+    // A model file holds no other numbers.
+    let is_finite = |figures: NodeFigures| {
+        let rates = [
+            figures.core_gflops,
+            figures.node_gflops,
+            figures.memory_gb_per_second,
+            figures.disk_mb_per_second.unwrap_or_default(),
+        ];
+        rates.into_iter().all(f64::is_finite)
+    };
+    if order(other) > order(known) && other.figures.is_some_and(is_finite) {
         known.figures = other.figures;
     }
 }

@@ -1,7 +1,4 @@
-//! Names as numbers that stay the same from one dlrun to the next: model files hold them.
-
-use std::collections::HashMap;
-use std::hash::{BuildHasherDefault, Hasher};
+//! Names as numbers that stay the same from one dlrun to the next: model files contain them.
 
 use crate::foundation::statistics::mixed;
 
@@ -37,27 +34,3 @@ impl Hash {
         mixed(self.0)
     }
 }
-
-/// For maps whose keys are hashes already: they are mixed once more and not hashed with a secret key, which takes ten times as
-/// long.
-#[derive(Debug, Clone, Copy, Default)]
-pub(super) struct Mixing(u64);
-
-impl Hasher for Mixing {
-    fn finish(&self) -> u64 {
-        self.0
-    }
-
-    fn write(&mut self, bytes: &[u8]) {
-        bytes
-            .iter()
-            .for_each(|byte| self.write_u64(u64::from(*byte)));
-    }
-
-    fn write_u64(&mut self, number: u64) {
-        self.0 = mixed(self.0 ^ number);
-    }
-}
-
-/// A map of hashes.
-pub(super) type OfHashes<T> = HashMap<u64, T, BuildHasherDefault<Mixing>>;

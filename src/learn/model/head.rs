@@ -4,8 +4,8 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
-/// The version of the file that is written. Older ones are read.
-pub const MODEL_FORMAT: u32 = 2;
+/// The version of the file that is written and read.
+pub const MODEL_FORMAT: u32 = 3;
 
 /// The beginning of a model file: all that is known of a model without the model itself.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -100,13 +100,13 @@ pub enum Unreadable {
     #[error("it is no model of dlrun")]
     NoModel,
     /// A newer dlrun wrote it.
-    #[error("it has format {found}; this dlrun reads formats up to {known}", known = MODEL_FORMAT)]
+    #[error("it has format {found}; this dlrun reads format {known}", known = MODEL_FORMAT)]
     Newer {
         /// The format that it has.
         found: u64,
     },
-    /// A dlrun of before the first release wrote it.
-    #[error("it has format {found}, of before the first release; this dlrun reads formats from {known}", known = MODEL_FORMAT)]
+    /// An older dlrun wrote it.
+    #[error("it has format {found}, of an older dlrun; this one reads format {known}", known = MODEL_FORMAT)]
     Older {
         /// The format that it has.
         found: u64,

@@ -5,12 +5,10 @@
 //!
 //! From observations to a forecast: `gather` reads the runs once, `facts` makes numbers of a situation and `block` terms of those;
 //! `design` makes equations of them for each `response`, `solve` solves them, `fit` does so again and again until weights and
-//! variances agree, `calibrate` checks the intervals; `fitted` does all that, and `file` keeps it as bytes with `pieces` that are read
-//! when they are needed. `solution` and `experience` answer what `forecast` asks, `mixture` where the hardware is not known yet.
+//! variances agree, `calibrate` checks the intervals; `fitted` does all that, and `file` keeps it as bytes. `solution` and `experience` answer what `forecast` asks, `mixture` where the hardware is not known yet.
 //! `evaluate` holds parts of the runs back and judges the forecasts of them.
 
 mod block;
-mod bytes;
 mod calibrate;
 mod checked_forecast;
 mod design;
@@ -19,6 +17,7 @@ mod experience;
 mod explanation;
 mod facts;
 mod file;
+mod fingerprint;
 mod fit;
 mod fitted;
 mod forecast;
@@ -30,7 +29,6 @@ mod mixture;
 mod observation;
 mod observations;
 mod observe;
-mod pieces;
 mod priors;
 mod response;
 mod situation;
@@ -40,11 +38,9 @@ mod tally;
 
 pub use checked_forecast::{CheckedFigure, CheckedForecast};
 pub use evaluate::{
-    EVALUATED, Errors, Evaluation, FEWEST, Fit, HoldOut, Live, Sample, Score, View, evaluate,
-    evaluate_with, live,
+    EVALUATED, Errors, Evaluation, FEWEST, Fit, HoldOut, Sample, Score, View, evaluate,
 };
-pub use explanation::{Explanation, LearnedEffect, RatioInterval, Spread};
-pub use file::{Extent, LONGEST_LINE};
+pub use explanation::{Explanation, LearnedEffect, RatioInterval};
 pub use fitted::Model;
 pub use forecast::Likely;
 pub use hardware_met::{Kind, Met};
@@ -52,7 +48,6 @@ pub use head::{Counts, Head, MODEL_FORMAT, Unfit, Unreadable};
 pub use observation::{Doubts, Length, Observation};
 pub use observations::{Counted, Observations};
 pub use observe::{Ending, Start, Submitted};
-pub use pieces::Pieces;
 pub use priors::{Effect, Priors};
 pub use situation::{Hardware, Situation};
 pub use tally::EpochTally;

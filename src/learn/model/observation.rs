@@ -63,14 +63,14 @@ impl Doubts {
             .fold(0, |bits, flag| 2 * bits + u32::from(flag))
     }
 
-    /// The doubts of such bits in words; what a later dlrun doubts is passed over.
-    pub(super) fn words(bits: u32) -> Vec<String> {
+    /// The doubts of such bits as text; unknown ones are skipped.
+    pub(super) fn texts(bits: u32) -> Vec<String> {
         let words = [
             "others kept the node busy",
             "a quota, heat or a power limit held it down",
             "it was resumed",
             "its record has holes",
-            "it told no epoch but the first",
+            "it showed no epoch but the first",
         ];
         let named = words
             .iter()
@@ -161,7 +161,7 @@ mod tests {
         ];
         for (at, (doubts, word)) in each.into_iter().enumerate() {
             assert_eq!((doubts.any(), doubts.bits()), (true, 1 << at));
-            let words = Doubts::words(doubts.bits());
+            let words = Doubts::texts(doubts.bits());
             assert!(words.len() == 1 && words[0].contains(word), "{words:?}");
         }
         let all = each
@@ -169,9 +169,9 @@ mod tests {
             .fold(0, |bits, (doubts, _)| bits | doubts.bits());
         assert_eq!(
             (
-                Doubts::words(all).len(),
+                Doubts::texts(all).len(),
                 none.any(),
-                Doubts::words(1 << 20).len()
+                Doubts::texts(1 << 20).len()
             ),
             (5, false, 0)
         );

@@ -1,13 +1,13 @@
 //! The runs of an index as the model sees them.
 //!
 //! All epochs are gone through once in the order in which they lie, which is several times quicker than node by node; then come
-//! the runs with their starts and nodes, some hundred at a time. What is kept of a node with a thousand epochs is bounded.
+//! the runs with their starts and nodes, some hundred at a time.
 
 use std::collections::HashMap;
 
 use super::{Ending, EpochTally, Observation, Situation, Start, Submitted};
 use crate::record::store::{Snapshot, Store, StoreError};
-use crate::record::{EpochFigures, NotedState, StartRow, SubmittedRun};
+use crate::record::{EpochFigures, NodeMeasure, StartRow, SubmittedRun};
 
 /// What was gone through.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, serde::Serialize)]
@@ -44,11 +44,8 @@ pub struct Observations<'a> {
 struct Begun {
     /// Its place among the runs that were read with it.
     run: usize,
-    row: i64,
-    shell_code: Option<i32>,
-    noted: Option<NotedState>,
-    noted_attempt: Option<u32>,
-    start: Start,
+    row: StartRow,
+    nodes: Vec<NodeMeasure>,
 }
 
 impl<'a> Observations<'a> {
@@ -56,7 +53,7 @@ impl<'a> Observations<'a> {
     ///
     /// # Errors
     /// As [`Store::list`].
-    pub fn of(store: &'a Store) -> Result<Self, StoreError> {
+    pub fn read(store: &'a Store) -> Result<Self, StoreError> {
         let store = store.snapshot()?;
         let mut counted = Counted::default();
         let epochs = epoch_figures(&store, &mut counted)?;
@@ -73,11 +70,11 @@ impl<'a> Observations<'a> {
     /// What was gone through.
     ///
     /// # Errors
-    /// What ended them before their end; as [`Store::list`], and `StoreFault::Changed`.
+    /// What ended them before their end; as [`Store::list`].
     pub fn finish(mut self) -> Result<Counted, StoreError> {
         match self.failed.take() {
             Some(error) => Err(error),
-            None => self.store.verify().map(|()| self.counted),
+            None => Ok(self.counted),
         }
     }
 
@@ -161,57 +158,48 @@ fn epoch_figures(
 fn add_row(
     starts: &mut Vec<Begun>,
     run: usize,
-    row: StartRow,
+    mut row: StartRow,
     epochs: &HashMap<i64, EpochFigures>,
 ) {
-    if starts.last().is_none_or(|last| last.row != row.row) {
+    let node = row.node.take();
+    if starts.last().is_none_or(|last| last.row.row != row.row) {
         starts.push(Begun {
             run,
-            row: row.row,
-            shell_code: row.shell_code,
-            noted: row.noted,
-            noted_attempt: row.noted_attempt,
-            start: Start {
-                element: row.element,
-                attempt: row.attempt,
-                ending: Ending::GoesOn,
-                started_at_ms: row.started_at_ms,
-                ended_at_ms: row.ended_at_ms,
-                nodes: Vec::new(),
-            },
+            row,
+            nodes: Vec::new(),
         });
     }
-    if let (Some((node, mut seen)), Some(begun)) = (row.node, starts.last_mut()) {
+    if let (Some((node, mut seen)), Some(begun)) = (node, starts.last_mut()) {
         seen.epochs = epochs.get(&node).copied().unwrap_or_default();
-        begun.start.nodes.push(seen);
+        begun.nodes.push(seen);
     }
 }
 
 fn observed(runs: &[Submitted], starts: Vec<Begun>, counted: &mut Counted) -> Vec<Observation> {
     let whose: Vec<(usize, u32)> = starts
         .iter()
-        .map(|begun| (begun.run, begun.start.element))
+        .map(|begun| (begun.run, begun.row.element))
         .collect();
     let mut observations = Vec::with_capacity(starts.len());
-    for (at, begun) in starts.into_iter().enumerate() {
-        let mut start = begun.start;
+    for (at, Begun { run, row, nodes }) in starts.into_iter().enumerate() {
         let is_last = whose.get(at + 1) != Some(&whose[at])
-            && begun
-                .noted_attempt
-                .is_none_or(|noted| noted == start.attempt);
-        let noted = begun.noted.filter(|_| is_last);
+            && row.noted_attempt.is_none_or(|noted| noted == row.attempt);
+        let noted = row.noted.filter(|_| is_last);
+        let noted_start = noted.and_then(|noted| noted.started_at_ms);
+        let noted_end = noted.and_then(|noted| noted.ended_at_ms);
         let state = noted.map(|noted| noted.state);
-        start.ending = Ending::of(state, is_last, begun.shell_code, &start.nodes);
-        start.started_at_ms = start
-            .started_at_ms
-            .or(noted.and_then(|noted| noted.started_at_ms));
-        start.ended_at_ms = start
-            .ended_at_ms
-            .or(noted.and_then(|noted| noted.ended_at_ms));
+        let start = Start {
+            element: row.element,
+            attempt: row.attempt,
+            ending: Ending::new(state, is_last, row.shell_code, &nodes),
+            started_at_ms: row.started_at_ms.or(noted_start),
+            ended_at_ms: row.ended_at_ms.or(noted_end),
+            nodes,
+        };
         counted.starts += 1;
         counted.unmeasured += u64::from(start.nodes.is_empty());
         counted.going_on += u64::from(start.ending == Ending::GoesOn && !start.nodes.is_empty());
-        observations.extend(start.observe(&runs[begun.run]));
+        observations.extend(start.observe(&runs[run]));
     }
     observations
 }

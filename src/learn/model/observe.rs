@@ -26,7 +26,7 @@ impl Ending {
     /// From the state of the run or element, where it is the last start of it; `None`: nobody noted a state. Where that does not
     /// tell, the batch shell's exit code and what the nodes saw decide.
     #[must_use]
-    pub fn of(
+    pub fn new(
         state: Option<JobState>,
         is_last: bool,
         shell_code: Option<i32>,
@@ -42,11 +42,11 @@ impl Ending {
                 Self::CutOff
             }
             JobState::Pending | JobState::Running | JobState::Suspended => Self::GoesOn,
-            JobState::Unknown => Self::of_marks(shell_code, nodes),
+            JobState::Unknown => Self::by_marks(shell_code, nodes),
         }
     }
 
-    fn of_marks(shell_code: Option<i32>, nodes: &[NodeMeasure]) -> Self {
+    fn by_marks(shell_code: Option<i32>, nodes: &[NodeMeasure]) -> Self {
         if let Some(code) = shell_code {
             return if code == 0 {
                 Self::Completed
@@ -72,7 +72,7 @@ impl Ending {
 impl NodeMeasure {
     /// What a node's record says. What its kind of node was measured to do is not in it.
     #[must_use]
-    pub fn of(record: &NodeRecord) -> Self {
+    pub fn from_record(record: &NodeRecord) -> Self {
         let progress = &record.progress;
         let dropped = progress
             .epochs_completed
@@ -594,7 +594,7 @@ mod tests {
 
     #[test]
     fn how_a_start_ended_is_told_by_state_shell_or_nodes() {
-        let of = |state, last, code, nodes: &[NodeMeasure]| Ending::of(state, last, code, nodes);
+        let of = |state, last, code, nodes: &[NodeMeasure]| Ending::new(state, last, code, nodes);
         assert_eq!(
             of(Some(JobState::Completed), true, None, &[]),
             Ending::Completed

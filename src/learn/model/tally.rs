@@ -1,35 +1,20 @@
 //! The epochs of one node in few figures.
 
-use crate::record::{Epoch, EpochFigures, TimeSource, median};
+use crate::record::{Epoch, EpochFigures, TimeSource, median, of_commonest_source};
 
-/// Epochs that an [`EpochTally`] keeps one by one; of more every second, fourth, ... is kept.
-const KEPT: usize = 32;
-
-const SOURCES: [TimeSource; 3] = [TimeSource::Event, TimeSource::Stated, TimeSource::Clock];
-
-/// Epochs of one node, taken in one by one in any order, in bounded memory.
+/// Epochs of one node, taken in one by one in any order.
 #[derive(Debug, Clone, Default)]
 pub struct EpochTally {
-    /// Steady ones: place, source, seconds. Of many those whose place is a multiple of `stride`.
-    kept: Vec<(u32, u8, f64)>,
-    stride: u32,
-    /// Steady ones of each source.
-    steady: [u32; 3],
+    /// Steady ones, in seconds.
+    steady: Vec<(f64, TimeSource)>,
     has_warmup: bool,
-    first: Option<First>,
+    /// The epoch at place 0, with its seconds, and whether it is noted as warm-up.
+    first: Option<(f64, TimeSource, bool)>,
     ended: u32,
     passed_over: u32,
     /// In nanoseconds: whole numbers come to the same sum in any order.
     training_nanoseconds: u128,
     last_ended_at_ms: Option<u64>,
-}
-
-/// The epoch at place 0.
-#[derive(Debug, Clone, Copy)]
-struct First {
-    seconds: f64,
-    source: u8,
-    is_warmup: bool,
 }
 
 impl EpochTally {
@@ -46,79 +31,41 @@ impl EpochTally {
         self.training_nanoseconds = self
             .training_nanoseconds
             .saturating_add(nanoseconds(seconds));
-        let source = match source {
-            TimeSource::Event => 0,
-            TimeSource::Stated => 1,
-            TimeSource::Clock => 2,
-        };
         if place == 0 {
-            self.first = Some(First {
-                seconds,
-                source,
-                is_warmup: epoch.warmup,
-            });
+            self.first = Some((seconds, source, epoch.warmup));
         } else if !epoch.warmup {
-            self.keep(place, source, seconds);
-        }
-    }
-
-    /// Which are kept depends on what came, never on its order.
-    fn keep(&mut self, place: u64, source: u8, seconds: f64) {
-        self.steady[usize::from(source)] += 1;
-        self.stride = self.stride.max(1);
-        // No program gets as far; a place that says so is one of somebody's making.
-        let Ok(place) = u32::try_from(place) else {
-            return;
-        };
-        if place.is_multiple_of(self.stride) {
-            self.kept.push((place, source, seconds));
-        }
-        while self.kept.len() > KEPT {
-            self.stride = self.stride.saturating_mul(2);
-            self.kept
-                .retain(|(place, ..)| place.is_multiple_of(self.stride));
+            self.steady.push((seconds, source));
         }
     }
 
     /// What they come to.
     #[must_use]
     pub fn figures(mut self) -> EpochFigures {
-        // Records of before warm-up was noted: the first epoch is it.
-        let warm = self
-            .first
-            .filter(|first| first.is_warmup || !self.has_warmup);
-        if let (Some(first), None) = (self.first, warm) {
-            self.keep(0, first.source, first.seconds);
+        let mut warm = None;
+        if let Some((seconds, source, is_warmup)) = self.first {
+            // Records of before warm-up was noted: the first epoch is it.
+            match is_warmup || !self.has_warmup {
+                true => warm = Some(seconds),
+                false => self.steady.push((seconds, source)),
+            }
         }
-        let most = (0..SOURCES.len())
-            .rev()
-            .max_by_key(|source| self.steady[*source])
-            .unwrap_or(0);
-        let of_source = self
-            .kept
-            .iter()
-            .filter(|(_, source, _)| usize::from(*source) == most);
-        let seconds: Vec<f64> = of_source.map(|(.., seconds)| *seconds).collect();
-        let steady_seconds = median(seconds);
+        let steady = of_commonest_source(self.steady).map_or_else(Vec::new, |(_, steady)| steady);
+        let count = u32::try_from(steady.len()).unwrap_or(u32::MAX);
+        let steady_seconds = median(steady);
+        let training = self.training_nanoseconds as f64 / 1e9;
         EpochFigures {
             steady_seconds,
-            steady: if steady_seconds.is_some() {
-                self.steady[most]
-            } else {
-                0
-            },
+            steady: count,
             first_extra_seconds: warm
                 .zip(steady_seconds)
-                .map(|(first, steady)| first.seconds - steady),
+                .map(|(first, steady)| first - steady),
             only_seconds: self
                 .first
                 .filter(|_| self.ended == 1)
-                .map(|first| first.seconds),
-            likely_seconds: steady_seconds.map(|steady| {
-                self.training_nanoseconds as f64 / 1e9 + f64::from(self.passed_over) * steady
-            }),
-            training_seconds: (self.passed_over == 0 && self.ended > 0)
-                .then(|| self.training_nanoseconds as f64 / 1e9),
+                .map(|(seconds, ..)| seconds),
+            likely_seconds: steady_seconds
+                .map(|steady| training + f64::from(self.passed_over) * steady),
+            training_seconds: (self.passed_over == 0 && self.ended > 0).then_some(training),
             ended: self.ended,
             passed_over: self.passed_over,
             last_ended_at_ms: self.last_ended_at_ms,
@@ -227,7 +174,7 @@ pub(super) mod tests {
     }
 
     #[test]
-    fn of_many_epochs_some_are_kept_whatever_their_order() {
+    fn figures_do_not_depend_on_the_order_of_epochs() {
         let many: Vec<(u64, Epoch)> = (0..1000_u32)
             .map(|at| (u64::from(at), stated(f64::from(at % 7) + 1.0)))
             .collect();
@@ -238,14 +185,10 @@ pub(super) mod tests {
         many.iter()
             .rev()
             .for_each(|(place, epoch)| backwards.add(*place, epoch));
-        assert!(forwards.kept.len() <= KEPT && backwards.kept.len() <= KEPT);
         let (forwards, backwards) = (forwards.figures(), backwards.figures());
         assert_eq!(forwards.steady_seconds, backwards.steady_seconds);
         assert_eq!((forwards.steady, backwards.steady), (999, 999));
-        assert!(
-            (3.0..=5.0).contains(&forwards.steady_seconds.expect("some")),
-            "{forwards:?}"
-        );
+        assert_eq!(forwards.steady_seconds, Some(4.0));
     }
 
     #[test]

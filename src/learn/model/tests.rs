@@ -223,6 +223,6 @@ proptest! {
         prop_assert_eq!(model.to_bytes(), again.to_bytes());
         let read = Model::from_bytes(&model.to_bytes()).expect("what was written");
         prop_assert_eq!(read.forecasts(&asked), model.forecasts(&asked));
-        prop_assert!(model.explanation().expect("its own").effects.iter().all(|effect| effect.time_ratio.low <= effect.time_ratio.high));
+        prop_assert!(model.explanation().effects.iter().all(|effect| effect.time_ratio.low <= effect.time_ratio.high));
     }
 }

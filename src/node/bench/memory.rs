@@ -3,7 +3,7 @@
 //! As STREAM counts (J. D. McCalpin, "Memory Bandwidth and Machine Balance in Current High Performance Computers", 1995, and
 //! <https://www.cs.virginia.edu/stream/ref.html>): 24 bytes for each element of 8, though a cache may read `a` before it is
 //! written; each array four times as large as all last-level caches; the first measurement does not count; the highest rate is the
-//! figure. Each thread has parts of its own, which lie where it first wrote to them.
+//! figure. Each thread has its own parts, in memory near its CPU: pages lie where they are first written.
 
 use std::hint::black_box;
 use std::io;

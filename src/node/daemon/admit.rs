@@ -2,6 +2,7 @@
 //! tell.
 
 use super::peer::Peer;
+use crate::foundation::diagnostic::chain_text;
 use crate::job::RunId;
 use crate::observe::monitor::{JobCgroup, cgroup, identity};
 use crate::observe::protocol::{Process, Refusal, RefusalKind, Registration};
@@ -46,12 +47,8 @@ pub(super) fn admit(peer: Peer, registration: &Registration) -> Result<Admitted,
         let message = format!("process {parent}, which started the asking one, is of another user");
         return refused(RefusalKind::NotPermitted, message);
     }
-    let Ok(start_time_ticks) = identity::start_time_ticks(parent) else {
+    let Ok(supervisor) = Process::with_pid(parent) else {
         return gone();
-    };
-    let supervisor = Process {
-        pid: parent,
-        start_time_ticks,
     };
     let Some(command) = command_of(parent, peer.pid, registration.command) else {
         let message = "the training is no child of the process that started the asking one";
@@ -63,7 +60,7 @@ pub(super) fn admit(peer: Peer, registration: &Registration) -> Result<Admitted,
     }
     // A layout that nobody has seen yet costs the cgroup's figures, not the run's.
     let cgroup = cgroup::locate(peer.pid).unwrap_or_else(|error| {
-        tracing::warn!(pid = peer.pid, error = %crate::foundation::diagnostic::chain(&error).join(": "), "no cgroup is found");
+        tracing::warn!(pid = peer.pid, error = %chain_text(&error), "no cgroup is found");
         None
     });
     Ok(Admitted {
@@ -156,19 +153,14 @@ fn has_bad_text(value: &Value) -> bool {
 fn command_of(supervisor: u32, client: u32, claimed: Process) -> Option<Process> {
     if identity::nspids(client).is_ok_and(|pids| pids.len() > 1) {
         let children = identity::children_of(supervisor).ok()?.into_iter();
-        let found = children.map(|(pid, start_time_ticks)| Process {
-            pid,
-            start_time_ticks,
-        });
-        return found
+        return children
             .filter(|child| child.pid != client)
             .min_by_key(|child| child.start_time_ticks);
     }
     let is_it = |claimed: &Process| {
         claimed.pid != client
             && identity::parent_of(claimed.pid).is_ok_and(|parent| parent == supervisor)
-            && identity::start_time_ticks(claimed.pid)
-                .is_ok_and(|start| start == claimed.start_time_ticks)
+            && Process::with_pid(claimed.pid).is_ok_and(|now| now == *claimed)
     };
     Some(claimed).filter(is_it)
 }

@@ -45,11 +45,17 @@ pub(super) fn check(settings: &DaemonSettings, files: &[PathBuf]) -> (String, bo
     (text, problems.is_empty())
 }
 
-/// What is said of a `read_group` that the machine does not have.
+/// The problem of a `read_group` that the machine does not have.
 pub(super) fn no_group(name: &str) -> String {
     format!(
         "there is no group `{name}`; systemd-sysusers makes `dlrun`, and `read_group = \"\"` is for none"
     )
+}
+
+/// The number of a group; `None` where the machine does not have it.
+pub(super) fn group_id(name: &str) -> Option<u32> {
+    let group = nix::unistd::Group::from_name(name).ok().flatten();
+    group.map(|group| group.gid.as_raw())
 }
 
 fn problems(settings: &DaemonSettings) -> Vec<String> {
@@ -86,7 +92,7 @@ fn problems(settings: &DaemonSettings) -> Vec<String> {
         ));
     }
     if let Some(group) = settings.read_group()
-        && !matches!(nix::unistd::Group::from_name(group), Ok(Some(_)))
+        && group_id(group).is_none()
     {
         problems.push(format!("read_group: {}", no_group(group)));
     }

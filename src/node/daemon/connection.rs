@@ -10,6 +10,7 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc, oneshot};
 use tokio::time::timeout;
 
 use super::peer::Peer;
+use crate::foundation::diagnostic::chain_text;
 use crate::observe::protocol::{
     Decoder, FrameError, Hello, RefusalKind, Request, Response, encode,
 };
@@ -47,7 +48,7 @@ impl Places {
     }
 }
 
-/// What a connection tells the node's owner.
+/// A message from a connection to the node's owner.
 #[derive(Debug)]
 pub(super) enum Asked {
     /// A request that wants a response.
@@ -75,17 +76,8 @@ pub(super) async fn serve(
     turns: (Arc<Semaphore>, Places),
     node: mpsc::Sender<Asked>,
 ) {
-    let (turns, places) = &turns;
-    if let Err(refusal) = converse(
-        &mut stream,
-        connection,
-        peer,
-        patience,
-        (turns, places),
-        &node,
-    )
-    .await
-    {
+    let client = (connection, peer);
+    if let Err(refusal) = converse(&mut stream, client, patience, &turns, &node).await {
         tracing::debug!(
             uid = peer.uid,
             pid = peer.pid,
@@ -99,10 +91,9 @@ pub(super) async fn serve(
 /// `Err` is the last word to a client that broke a rule; `Ok` where it left.
 async fn converse(
     stream: &mut UnixStream,
-    connection: u64,
-    peer: Peer,
+    (connection, peer): (u64, Peer),
     patience: Patience,
-    (turns, places): (&Semaphore, &Places),
+    (turns, places): &(Arc<Semaphore>, Places),
     node: &mpsc::Sender<Asked>,
 ) -> Result<(), Response> {
     let mut decoder = Decoder::default();
@@ -160,7 +151,7 @@ async fn receive(
     patience: Patience,
     places: &Places,
 ) -> Result<Option<(Request, Option<Place>)>, Response> {
-    let bad = |error: &FrameError| Response::refused(RefusalKind::BadRequest, chain(error));
+    let bad = |error: &FrameError| Response::refused(RefusalKind::BadRequest, chain_text(error));
     let mut buffer = vec![0; 4096];
     if !decoder.is_inside() {
         let Ok(Ok(count @ 1..)) = timeout(patience.idle, stream.read(&mut buffer[..1])).await
@@ -206,7 +197,7 @@ async fn receive(
 /// Sends a response; false where the client does not take it.
 async fn send(stream: &mut UnixStream, response: &Response, patience: Patience) -> bool {
     let bytes = encode(response).or_else(|error| {
-        let message = format!("the answer cannot be sent: {}", chain(&error));
+        let message = format!("the answer cannot be sent: {}", chain_text(&error));
         encode(&Response::refused(RefusalKind::Internal, message))
     });
     let Ok(bytes) = bytes else { return false };
@@ -214,8 +205,4 @@ async fn send(stream: &mut UnixStream, response: &Response, patience: Patience) 
         timeout(patience.request, stream.write_all(&bytes)).await,
         Ok(Ok(()))
     )
-}
-
-fn chain(error: &FrameError) -> String {
-    crate::foundation::diagnostic::chain(error).join(": ")
 }

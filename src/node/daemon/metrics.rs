@@ -7,7 +7,7 @@ use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use super::node::Node;
-use super::watched::{Stage, Watched};
+use super::watched::Watched;
 use crate::record::export::{Family, Flavour, MetricKind, Point, write_metrics};
 use crate::record::{GpuReading, Sample};
 
@@ -15,15 +15,10 @@ use MetricKind::{Counter, Gauge, Info};
 
 /// All metrics; with `runs` also those of single runs, which name job and user.
 pub(super) fn families(node: &Node, runs: bool) -> Vec<Family> {
-    let mut families = of_daemon(node);
-    families.extend(of_gpus(node));
+    let mut families = daemon_families(node);
+    families.extend(gpu_families(node));
     if runs {
-        let live: Vec<&Watched> = node
-            .runs
-            .values()
-            .filter(|watched| watched.stage == Stage::Live)
-            .collect();
-        families.extend(of_runs(&live));
+        families.extend(run_families(&node.live().collect::<Vec<_>>()));
     }
     families
 }
@@ -47,7 +42,7 @@ fn family(
     }
 }
 
-fn of_daemon(node: &Node) -> Vec<Family> {
+fn daemon_families(node: &Node) -> Vec<Family> {
     let status = node.status();
     let (cost, store) = (status.cost, &status.store);
     let labels = vec![
@@ -92,7 +87,7 @@ fn of_daemon(node: &Node) -> Vec<Family> {
     families
 }
 
-fn of_gpus(node: &Node) -> Vec<Family> {
+fn gpu_families(node: &Node) -> Vec<Family> {
     let Some(report) = node.gpu_report() else {
         return Vec::new();
     };
@@ -139,7 +134,7 @@ fn of_gpus(node: &Node) -> Vec<Family> {
     ]
 }
 
-fn of_runs(runs: &[&Watched]) -> Vec<Family> {
+fn run_families(runs: &[&Watched]) -> Vec<Family> {
     let of = |name, kind, help, value: fn(&Sample) -> Option<f64>| {
         let point = |watched: &&Watched| {
             let value = value(watched.last()?)?;

@@ -16,7 +16,6 @@ mod admit;
 mod budget;
 mod check;
 mod connection;
-mod discover;
 mod metrics;
 mod node;
 mod peer;

@@ -16,7 +16,7 @@ pub(super) struct Peer {
 
 impl Peer {
     /// Asks the kernel (`SO_PEERCRED`, and `SO_PEERGROUPS` for the groups that the process was in when it connected).
-    pub(super) fn of(socket: BorrowedFd<'_>, read_group: Option<u32>) -> io::Result<Self> {
+    pub(super) fn from_socket(socket: BorrowedFd<'_>, read_group: Option<u32>) -> io::Result<Self> {
         let credentials = getsockopt(&socket, PeerCredentials)?;
         let is_member =
             |group: u32| credentials.gid() == group || peer_groups(socket).contains(&group);
@@ -67,7 +67,7 @@ mod tests {
     fn a_socket_pair_is_us() {
         let (one, _other) = UnixStream::pair().expect("a pair");
         let own = nix::unistd::getuid().as_raw();
-        let peer = Peer::of(one.as_fd(), None).expect("credentials");
+        let peer = Peer::from_socket(one.as_fd(), None).expect("credentials");
         assert_eq!(
             (peer.uid, peer.pid, peer.reads_all),
             (own, std::process::id(), own == 0)

@@ -14,6 +14,7 @@ use nix::unistd::{Uid, User};
 use tokio::sync::{OwnedSemaphorePermit, mpsc, oneshot};
 
 use super::budget;
+use crate::foundation::diagnostic::chain_text;
 use crate::observe::protocol::{RefusalKind, Registered, Response, Segment, StoreStatus};
 use crate::record::store::{Backlog, Live, NodeId, NodeStore, Shortened, StoreError, StoreFault};
 use crate::record::{Gap, NodeRecord, RunRecord, Sample};
@@ -55,7 +56,7 @@ pub(super) enum Job {
     ),
     Collect(NodeId, Option<u32>, Reply),
     Retain(u64, u64, u64),
-    /// Finish what is there and end; told when done.
+    /// Finish what is queued and end; the answer comes when that is done.
     Stop(SyncSender<()>),
 }
 
@@ -340,14 +341,9 @@ impl Desk {
                 .clone()
                 .unwrap_or_else(|| "the disk is too slow".to_owned());
             lock(&self.waiting.status).dropped_samples += dropped.samples;
-            let gap = Gap {
-                from_ms: dropped.from_ms,
-                to_ms: dropped.to_ms,
-                why,
-            };
-            let _ = self
-                .notices
-                .send(Notice::Dropped(node, gap, dropped.samples));
+            let gap = Gap::new(dropped.from_ms, dropped.to_ms, why);
+            let notice = Notice::Dropped(node, gap, dropped.samples);
+            let _ = self.notices.send(notice);
         }
     }
 
@@ -363,11 +359,10 @@ impl Desk {
                     .and_then(|()| self.store.fold(&nodes))
             }
             Job::Update(node) => self.update(node),
-            Job::Backfill(node, samples, answer, reply, place) => {
+            Job::Backfill(node, samples, measured, reply, place) => {
                 let done = self.store.backfill(node, &samples);
                 drop((samples, place));
-                let _ = reply.send(told(&done, *answer));
-                done
+                answer(Some(reply), done.map(|()| *measured))
             }
             Job::Collect(node, acknowledged, reply) => self.collect(node, acknowledged, reply),
             Job::Retain(now_ms, max_age_ms, max_bytes) => {
@@ -415,27 +410,28 @@ impl Desk {
     fn register(&mut self, mut new: Register) -> Result<(), StoreError> {
         // Whose it is the kernel says, not who asks.
         new.run.user = self.name_of(new.uid);
-        let done = self
-            .store
-            .register(&new.run, new.uid, &new.record, &new.live);
-        let done = done.and_then(|node| Ok((node, self.store.acknowledged(node)?)));
-        let error = match done {
+        let store = &mut self.store;
+        let done = store.register(&new.run, new.uid, &new.record, &new.live);
+        let done = done.and_then(|node| Ok((node, store.acknowledged(node)?)));
+        let (notice, answered) = match done {
             Ok((node, acknowledged)) => {
                 new.answer.acknowledged = acknowledged;
-                let _ = self.notices.send(Notice::Registered(new.handle, node));
-                tell(new.reply, Response::Registered(new.answer));
-                return Ok(());
+                let notice = Notice::Registered(new.handle, node);
+                (notice, Ok(Response::Registered(new.answer)))
             }
-            Err(error) => error,
+            Err(error) => {
+                let answered = match error.kind {
+                    StoreFault::OtherUser => {
+                        let why = chain_text(&error);
+                        Ok(Response::refused(RefusalKind::NotPermitted, why))
+                    }
+                    _ => Err(error),
+                };
+                (Notice::Rejected(new.handle), answered)
+            }
         };
-        let _ = self.notices.send(Notice::Rejected(new.handle));
-        let is_others = error.kind == StoreFault::OtherUser;
-        let kind = match is_others {
-            true => RefusalKind::NotPermitted,
-            false => RefusalKind::Internal,
-        };
-        tell(new.reply, Response::refused(kind, chain(&error)));
-        if is_others { Ok(()) } else { Err(error) }
+        let _ = self.notices.send(notice);
+        answer(new.reply, answered)
     }
 
     /// Forgets some old runs, and continues after the next job: nobody is to wait for all of them.
@@ -491,12 +487,12 @@ impl Desk {
         let all = self.store.end(&records);
         for mut end in ends {
             // One that the database refuses must not keep the others.
-            let done = match all {
+            let mut done = match all {
                 Ok(()) => Ok(()),
                 Err(_) => self.store.end(&[(end.node, &*end.record)]),
             };
-            if let Some((answer, reply)) = end.answer.take() {
-                let _ = reply.send(told(&done, *answer));
+            if let Some((measured, reply)) = end.answer.take() {
+                done = answer(Some(reply), done.map(|()| *measured));
             }
             let held = self.unended.iter().map(|end| (end.uid, end.weight));
             if done.is_err()
@@ -520,34 +516,19 @@ impl Desk {
             self.store
                 .collect(node, acknowledged, crate::record::MAX_SEGMENT_BYTES)
         });
-        let (answer, done) = match collected {
-            Ok(found) => {
-                let segment = found.map_or(
-                    Segment {
-                        through: None,
-                        bytes: Vec::new(),
-                        more: false,
-                    },
-                    |found| Segment {
-                        through: Some(found.through_seq),
-                        bytes: found.bytes,
-                        more: found.more,
-                    },
-                );
-                (Response::Segment(segment), Ok(()))
-            }
-            Err(error) => (
-                Response::refused(RefusalKind::Internal, chain(&error)),
-                Err(error),
-            ),
-        };
-        let _ = reply.send(answer);
-        done
+        let answered = collected.map(|found| {
+            Response::Segment(Segment {
+                through: found.as_ref().map(|found| found.through_seq),
+                more: found.as_ref().is_some_and(|found| found.more),
+                bytes: found.map(|found| found.bytes).unwrap_or_default(),
+            })
+        });
+        answer(Some(reply), answered)
     }
 
     /// Keeps what failed last, for the status; logs it once.
     fn note(&self, done: Result<(), StoreError>) {
-        let error = done.err().map(|error| chain(&error));
+        let error = done.err().map(|error| chain_text(&error));
         let mut status = lock(&self.waiting.status);
         if status.error != error {
             match &error {
@@ -561,21 +542,18 @@ impl Desk {
     }
 }
 
-fn tell(reply: Option<Reply>, response: Response) {
+/// Answers what was to be done, and returns how it went.
+fn answer(reply: Option<Reply>, done: Result<Response, StoreError>) -> Result<(), StoreError> {
+    let (response, done) = match done {
+        Ok(response) => (response, Ok(())),
+        Err(error) => {
+            let refusal = Response::refused(RefusalKind::Internal, chain_text(&error));
+            (refusal, Err(error))
+        }
+    };
     if let Some(reply) = reply {
         // The client may have left.
         let _ = reply.send(response);
     }
-}
-
-/// What the client hears of something that was to be done.
-fn told(done: &Result<(), StoreError>, answer: Response) -> Response {
-    match done {
-        Ok(()) => answer,
-        Err(error) => Response::refused(RefusalKind::Internal, chain(error)),
-    }
-}
-
-fn chain(error: &StoreError) -> String {
-    crate::foundation::diagnostic::chain(error).join(": ")
+    done
 }

@@ -2,15 +2,16 @@
 //!
 //! Every user of the machine can connect, so nobody holds a place: where all are taken, the oldest client gives way. A web page
 //! in a user's browser can be made to ask here too, by a name that its owner's name server turns into 127.0.0.1; the name
-//! that it asks for tells.
+//! that it asks for shows this.
 
 use std::collections::VecDeque;
 use std::net::{IpAddr, SocketAddr};
+use std::sync::Arc;
 use std::time::Duration;
 
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
-use tokio::sync::mpsc;
+use tokio::sync::{Semaphore, mpsc, oneshot};
 use tokio::task::JoinHandle;
 use tokio::time::timeout;
 
@@ -22,111 +23,76 @@ const HEAD_BYTES: usize = 8192;
 const PATIENCE: Duration = Duration::from_secs(5);
 /// Pause after a client that could not be let in.
 const PAUSE: Duration = Duration::from_millis(20);
-/// Clients whose requests are read at once, and those who take their answers.
-const READ: usize = 64;
-const ANSWERED: usize = 8;
+/// Clients at once, and those of them for whom metrics are collected or written: a hundred runs make megabytes.
+const CLIENTS: usize = 64;
+const ANSWERS: usize = 8;
 
-/// Tasks at once; the oldest gives way.
-#[derive(Debug)]
-struct Crowd {
-    most: usize,
-    tasks: VecDeque<JoinHandle<()>>,
-}
+/// A client that has said what it wants waits here for the metrics.
+pub(super) type Scraper = oneshot::Sender<Vec<Family>>;
+pub(super) type Scrapers = mpsc::Receiver<Scraper>;
 
-impl Crowd {
-    fn new(most: usize) -> Self {
-        Self {
-            most,
-            tasks: VecDeque::new(),
-        }
-    }
-
-    fn add(&mut self, task: JoinHandle<()>) {
-        self.tasks.retain(|task| !task.is_finished());
-        self.tasks.push_back(task);
-        if self.tasks.len() > self.most
-            && let Some(oldest) = self.tasks.pop_front()
-        {
-            oldest.abort();
-        }
-    }
-}
-
-/// A client that has said what it wants.
-#[derive(Debug)]
-pub(super) struct Scraper {
-    client: TcpStream,
-    head: String,
-}
-
-/// The port.
-#[derive(Debug)]
-pub(super) struct Port {
-    scrapers: mpsc::Receiver<Scraper>,
-    answered: Crowd,
-    hosts: Vec<String>,
-}
-
-impl Port {
-    /// Takes the port. `hosts` are the names, beside those of the loopback interface, by which it may be asked.
-    pub(super) async fn open(address: SocketAddr, hosts: Vec<String>) -> std::io::Result<Self> {
-        let listener = TcpListener::bind(address).await?;
-        let (sender, scrapers) = mpsc::channel(ANSWERED);
-        tokio::spawn(let_in(listener, sender));
-        Ok(Self {
-            scrapers,
-            answered: Crowd::new(ANSWERED),
-            hosts,
-        })
-    }
-
-    /// Answers a client with these metrics.
-    pub(super) fn answer(&mut self, scraper: Scraper, families: &[Family]) {
-        let Scraper { mut client, head } = scraper;
-        let response = response(&head, &self.hosts, families);
-        self.answered.add(tokio::spawn(async move {
-            let written = async {
-                client.write_all(&response).await?;
-                client.shutdown().await
-            };
-            let _ = timeout(PATIENCE, written).await;
-        }));
-    }
+/// Takes the port. `hosts` are the names, beside those of the loopback interface, by which it may be asked.
+pub(super) async fn open(address: SocketAddr, hosts: Vec<String>) -> std::io::Result<Scrapers> {
+    let listener = TcpListener::bind(address).await?;
+    let (sender, scrapers) = mpsc::channel(ANSWERS);
+    tokio::spawn(let_in(listener, hosts.into(), sender));
+    Ok(scrapers)
 }
 
 /// The next client that has said what it wants; never one where there is no port.
-pub(super) async fn next(port: Option<&mut Port>) -> Scraper {
+pub(super) async fn next(port: Option<&mut Scrapers>) -> Scraper {
     if let Some(port) = port
-        && let Some(scraper) = port.scrapers.recv().await
+        && let Some(scraper) = port.recv().await
     {
         return scraper;
     }
     std::future::pending().await
 }
 
-async fn let_in(listener: TcpListener, sender: mpsc::Sender<Scraper>) {
-    let mut read = Crowd::new(READ);
+async fn let_in(listener: TcpListener, hosts: Arc<[String]>, sender: mpsc::Sender<Scraper>) {
+    let mut clients: VecDeque<JoinHandle<()>> = VecDeque::new();
+    let answers = Arc::new(Semaphore::new(ANSWERS));
     loop {
         let Ok((client, _)) = listener.accept().await else {
             // No descriptors are left, for instance: asking again at once would only cost.
             tokio::time::sleep(PAUSE).await;
             continue;
         };
-        let sender = sender.clone();
-        read.add(tokio::spawn(async move {
-            let asked = async {
-                if let Some(scraper) = listen_to(client).await {
-                    let _ = sender.send(scraper).await;
-                }
-            };
-            let _ = timeout(PATIENCE, asked).await;
+        clients.retain(|task| !task.is_finished());
+        let (hosts, sender) = (Arc::clone(&hosts), sender.clone());
+        let answers = Arc::clone(&answers);
+        clients.push_back(tokio::spawn(async move {
+            let _ = serve(client, &hosts, &sender, &answers).await;
         }));
-        // Whoever has sent its request is heard before the next one comes.
+        if clients.len() > CLIENTS
+            && let Some(oldest) = clients.pop_front()
+        {
+            oldest.abort();
+        }
+        // The request of this one is read before the next one comes.
         tokio::task::yield_now().await;
     }
 }
 
-async fn listen_to(mut client: TcpStream) -> Option<Scraper> {
+async fn serve(
+    mut client: TcpStream,
+    hosts: &[String],
+    sender: &mpsc::Sender<Scraper>,
+    answers: &Semaphore,
+) -> Option<()> {
+    let head = timeout(PATIENCE, read_head(&mut client)).await.ok()??;
+    let _place = answers.acquire().await.ok()?;
+    let (scraper, families) = oneshot::channel();
+    sender.send(scraper).await.ok()?;
+    let response = response(&head, hosts, &families.await.ok()?);
+    let written = async {
+        client.write_all(&response).await.ok()?;
+        client.shutdown().await.ok()
+    };
+    timeout(PATIENCE, written).await.ok()?
+}
+
+async fn read_head(client: &mut TcpStream) -> Option<String> {
     let mut head = Vec::new();
     let mut buffer = [0; 1024];
     while !head.windows(4).any(|end| end == b"\r\n\r\n") && head.len() < HEAD_BYTES {
@@ -135,10 +101,7 @@ async fn listen_to(mut client: TcpStream) -> Option<Scraper> {
             count => head.extend_from_slice(&buffer[..count]),
         }
     }
-    Some(Scraper {
-        client,
-        head: String::from_utf8_lossy(&head).into_owned(),
-    })
+    Some(String::from_utf8_lossy(&head).into_owned())
 }
 
 /// True where each `Host` of the request is this machine by a name that no name server gives to others.
@@ -153,13 +116,9 @@ fn is_for_us(head: &str, hosts: &[String]) -> bool {
             Some((bare, port)) if port.parse::<u16>().is_ok() => bare,
             _ => &host,
         };
-        let address: Option<IpAddr> = bare
-            .trim_start_matches('[')
-            .trim_end_matches(']')
-            .parse()
-            .ok();
-        let is_loopback = address.is_some_and(|address| address.is_loopback());
-        is_loopback
+        let address = bare.trim_start_matches('[').trim_end_matches(']');
+        let address = address.parse::<IpAddr>();
+        address.is_ok_and(|address| address.is_loopback())
             || bare == "localhost"
             || hosts.iter().any(|known| known.eq_ignore_ascii_case(bare))
     })
@@ -168,10 +127,8 @@ fn is_for_us(head: &str, hosts: &[String]) -> bool {
 fn response(head: &str, hosts: &[String], families: &[Family]) -> Vec<u8> {
     let line = head.lines().next().unwrap_or_default();
     let mut words = line.split(' ');
-    let (method, target) = (
-        words.next().unwrap_or_default(),
-        words.next().unwrap_or_default(),
-    );
+    let mut next = || words.next().unwrap_or_default();
+    let (method, target) = (next(), next());
     let path = target.split('?').next().unwrap_or_default();
     let refused = if !is_for_us(head, hosts) {
         Some("421 Misdirected Request")

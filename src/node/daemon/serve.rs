@@ -30,6 +30,7 @@ use crate::foundation::filesystem::Kind;
 use crate::observe::monitor::{GpuWatch, WatchPace, gpu_driver_present};
 use crate::observe::protocol::{RefusalKind, Response, encode};
 use crate::record::Sample;
+use crate::record::export::Family;
 use crate::record::store::{LiveRun, NodeStore, StoreError};
 
 /// Requests that may wait for the owner; their senders wait with them.
@@ -102,16 +103,13 @@ impl Daemon {
         let found = found(&store).map_err(DaemonError::Store)?;
         let (notice, notices) = mpsc::unbounded_channel();
         let recorder = Recorder::start(store, &path, notice);
-        let read_group = match settings.read_group().map(|name| (name, group_id(name))) {
-            Some((name, None)) => {
-                let why = check::no_group(name);
-                problems.push(format!(
-                    "read_group: {why}; until a restart only root reads all runs"
-                ));
-                None
-            }
-            other => other.and_then(|(_, gid)| gid),
-        };
+        let read_group = settings.read_group().and_then(check::group_id);
+        if let Some(name) = settings.read_group().filter(|_| read_group.is_none()) {
+            let why = check::no_group(name);
+            problems.push(format!(
+                "read_group: {why}; until a restart only root reads all runs"
+            ));
+        }
         for problem in &problems {
             tracing::warn!("{problem}");
         }
@@ -125,9 +123,6 @@ impl Daemon {
         };
         let mut node = Node::new(options, gpu_watch(settings), recorder, problems);
         node.recover(found);
-        if settings.all_jobs() {
-            node.record_all_jobs();
-        }
         Ok(Self {
             settings: settings.clone(),
             node,
@@ -146,7 +141,7 @@ impl Daemon {
                     .chain([self.node.host.as_str()])
                     .map(str::to_owned)
                     .collect();
-                let opened = scrape::Port::open(address, hosts).await;
+                let opened = scrape::open(address, hosts).await;
                 Some(opened.map_err(|source| DaemonError::Metrics(address, source))?)
             }
             None => None,
@@ -181,7 +176,7 @@ impl Daemon {
                 Some(asked) = requests.recv() => match asked {
                     Asked::Gone { connection, uid } => {
                         doorkeeper.left(uid);
-                        self.node.part(connection);
+                        self.node.close_connection(connection);
                     }
                     Asked::Request(asked) => turns.add(asked.peer.uid, asked),
                 },
@@ -190,15 +185,16 @@ impl Daemon {
                 () = ready(()), if has_accepted || !turns.is_empty() => {
                     has_accepted = false;
                     if let Some(asked) = turns.next() {
-                        self.node.hear(asked);
+                        self.node.answer(asked);
                     }
                     tokio::task::yield_now().await;
                 }
-                scraper = scrape::next(port.as_mut()) => if let Some(port) = &mut port {
-                    port.answer(scraper, &metrics::families(&self.node, self.settings.metrics_runs()));
-                },
+                scraper = scrape::next(port.as_mut()) => {
+                    // The client may have left.
+                    let _ = scraper.send(self.families());
+                }
                 _ = textfile.tick() => if let Some(path) = self.settings.metrics_textfile() {
-                    metrics::write_textfile(path, metrics::families(&self.node, self.settings.metrics_runs()));
+                    metrics::write_textfile(path, self.families());
                 },
                 _ = discovery.tick(), if self.settings.all_jobs() => self.node.discover(),
                 _ = retention.tick() => self.node.retain(),
@@ -220,10 +216,14 @@ impl Daemon {
         }
         // The next daemon makes its own; a client that still waits sees that nobody is there.
         let _ = fs::remove_file(self.settings.socket());
-        // Figures of the past would be told as those of now.
+        // Figures of the past would be shown as those of now.
         if let Some(path) = self.settings.metrics_textfile() {
             let _ = fs::remove_file(path);
         }
+    }
+
+    fn families(&self) -> Vec<Family> {
+        metrics::families(&self.node, self.settings.metrics_runs())
     }
 
     fn announce(&self) {
@@ -263,7 +263,7 @@ fn on(kind: SignalKind) -> Result<Signal, DaemonError> {
 /// Tells systemd, where it listens.
 fn tell(states: &[NotifyState<'_>]) {
     if let Err(error) = sd_notify::notify(states) {
-        tracing::debug!(%error, "systemd was not told");
+        tracing::debug!(%error, "systemd was not notified");
     }
 }
 
@@ -275,13 +275,6 @@ fn gpu_watch(settings: &DaemonSettings) -> Option<GpuWatch> {
         deadline: settings.gpu_deadline(),
     };
     is_wanted.then(|| GpuWatch::nvidia(library.map(Path::to_owned), pace))
-}
-
-fn group_id(name: &str) -> Option<u32> {
-    nix::unistd::Group::from_name(name)
-        .ok()
-        .flatten()
-        .map(|group| group.gid.as_raw())
 }
 
 /// Makes the socket, for everybody: who may do what is asked of the kernel for each connection.
@@ -301,20 +294,6 @@ struct OfUser {
     connections: usize,
     turns: Arc<Semaphore>,
     long: Arc<Semaphore>,
-}
-
-impl OfUser {
-    fn new() -> Self {
-        let (turns, long) = (
-            Arc::new(Semaphore::new(TURNS)),
-            Arc::new(Semaphore::new(LONG_OF_USER)),
-        );
-        Self {
-            connections: 0,
-            turns,
-            long,
-        }
-    }
 }
 
 /// Lets clients in, so many at once.
@@ -358,10 +337,14 @@ impl Doorkeeper {
                 return;
             }
         };
-        let Ok(peer) = Peer::of(stream.as_fd(), self.read_group) else {
+        let Ok(peer) = Peer::from_socket(stream.as_fd(), self.read_group) else {
             return;
         };
-        let of_user = self.by_user.entry(peer.uid).or_insert_with(OfUser::new);
+        let of_user = self.by_user.entry(peer.uid).or_insert_with(|| OfUser {
+            connections: 0,
+            turns: Arc::new(Semaphore::new(TURNS)),
+            long: Arc::new(Semaphore::new(LONG_OF_USER)),
+        });
         // Root gets in even where users crowd the door.
         let is_full = self.inside >= self.limit && peer.uid != 0;
         if is_full || of_user.connections >= self.limit_per_user {

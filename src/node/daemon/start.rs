@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 
 use super::serve::{self, DaemonError};
 use crate::config::{DaemonSettings, Fragment};
-use crate::foundation::diagnostic::{chain, render_problems};
+use crate::foundation::diagnostic::{chain_text, render_problems};
 use crate::foundation::logging;
 use crate::record::store::StoreFault;
 
@@ -71,7 +71,7 @@ fn run(settings: &DaemonSettings) -> u8 {
     let Err(error) = serve::run(settings) else {
         return 0;
     };
-    tracing::error!("{}", chain(&error).join(": "));
+    tracing::error!("{}", chain_text(&error));
     match error {
         DaemonError::Store(error) if error.kind == StoreFault::Held => TRY_AGAIN,
         DaemonError::Store(error) if error.kind == StoreFault::Network => CONFIGURATION,

@@ -1,7 +1,7 @@
 //! The daemon's rhythm, from a timer of the kernel's.
 //!
 //! A timer of tokio's that is a second away wakes its thread three times on the way (its wheel has slots of 64 ms and 4 s,
-//! and it tells itself of each new end), and is rounded up to the next millisecond.
+//! and it wakes itself for each new end), and is rounded up to the next millisecond.
 
 use std::io;
 use std::os::fd::{AsFd, OwnedFd};
@@ -15,7 +15,7 @@ use tokio::io::unix::AsyncFd;
 pub(super) struct Ticks {
     timer: AsyncFd<OwnedFd>,
     interval: Duration,
-    /// The time of the last tick, whenever it was heard.
+    /// The time of the last tick, however late it was noticed.
     due: Instant,
 }
 
@@ -41,7 +41,7 @@ impl Ticks {
         })
     }
 
-    /// Waits for the next tick; returns how late it is heard. Nothing is lost where the wait is given up.
+    /// Waits for the next tick; returns how late it is noticed. Nothing is lost where the wait is given up.
     pub(super) async fn next(&mut self) -> Duration {
         loop {
             // It fails only where the event loop is gone, and then nobody waits.

@@ -15,14 +15,14 @@ use crate::observe::protocol::{Ending, Measured, Process, RunView};
 use crate::record::store::NodeId;
 use crate::record::{
     Event, EventKind, Gap, GpuFacts, GpuUsage, MeasureKey, NodeRecord, NodeState, ProcessReading,
-    Sample, Usage, add_gpu_readings,
+    Sample, Usage, add_gpu_readings, add_new,
 };
 
 /// Gaps and events of a run that are kept; a source of endless trouble must not fill the record.
 const GAPS_KEPT: usize = 500;
 const EVENTS_KEPT: usize = 500;
-/// Events that are told to who looks at a run.
-const EVENTS_TOLD: usize = 10;
+/// Events that the list of runs has of a run.
+const EVENTS_LISTED: usize = 10;
 /// How far a client's times may lie outside the run's: a clock that was set meanwhile.
 const CLOCK_SLACK_MS: u64 = 3_600_000;
 /// How long a run whose command ended may stay without its client's last words, while its supervisor lives and after that.
@@ -61,7 +61,7 @@ pub(super) struct Memory {
     pub(super) stopped: bool,
 }
 
-/// Where a run stands.
+/// The stage of a run's life.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Stage {
     /// The database does not have it yet; nothing is sampled.
@@ -104,9 +104,7 @@ impl Watched {
             memory.booted_at_ms = booted_at_ms();
         }
         // After a restart its pid may be a stranger's, whose children are nobody's business.
-        let lives = |it: &Process| {
-            identity::start_time_ticks(it.pid).is_ok_and(|start| start == it.start_time_ticks)
-        };
+        let lives = |it: &Process| Process::with_pid(it.pid).is_ok_and(|now| now == *it);
         let supervisor = memory.supervisor.filter(lives).map(|it| it.pid);
         let root = TreeRoot {
             pid: command.pid,
@@ -170,18 +168,17 @@ impl Watched {
 
     /// Takes a sample into the figures derived so far.
     fn account(&mut self, sample: &Sample, gpus: Option<&GpuReport>) {
-        let kills_before = self.memory.usage.mem_oom_kills.unwrap_or(0);
+        let usage = &mut self.memory.usage;
+        let kills_before = usage.mem_oom_kills.unwrap_or(0);
         self.memory.samples += 1;
         self.memory.last_at_ms = sample.at_ms;
-        self.memory
-            .usage
-            .add_sample(sample, self.record.started_at_ms);
-        let kills = self.memory.usage.mem_oom_kills.unwrap_or(0);
-        if kills > kills_before {
-            let detail = format!(
-                "the kernel killed {} of its processes",
-                kills - kills_before
-            );
+        usage.add_sample(sample, self.record.started_at_ms);
+        let kills = usage
+            .mem_oom_kills
+            .unwrap_or(0)
+            .saturating_sub(kills_before);
+        if kills > 0 {
+            let detail = format!("the kernel killed {kills} of its processes");
             self.note(sample.at_ms, EventKind::OomKill, detail);
         }
         add_gpu_readings(&mut self.memory.gpus, sample, |uuid| facts_of(gpus?, uuid));
@@ -198,7 +195,7 @@ impl Watched {
     }
 
     /// Of samples that the client took, those that can be: of the time in which the command ran, and on GPUs of this node
-    /// (of the run, while the driver has not said which there are).
+    /// (of the run, while the driver has not listed them).
     pub(super) fn plausible(
         &self,
         mut samples: Vec<Sample>,
@@ -207,15 +204,11 @@ impl Watched {
         let from_ms = self.record.started_at_ms.saturating_sub(CLOCK_SLACK_MS);
         let to_ms = self.now_ms() + CLOCK_SLACK_MS;
         samples.retain(|sample| (from_ms..=to_ms).contains(&sample.at_ms));
-        let known: Vec<&str> = gpus
-            .iter()
-            .flat_map(|report| &report.gpus)
-            .map(|gpu| gpu.facts.uuid.as_str())
-            .collect();
+        let known = gpus.map_or(&[][..], |report| &report.gpus);
         for sample in &mut samples {
             sample.gpus.retain(|gpu| match known.is_empty() {
                 true => self.has_gpu(&gpu.uuid),
-                false => known.contains(&&*gpu.uuid),
+                false => known.iter().any(|known| known.facts.uuid == *gpu.uuid),
             });
         }
         samples
@@ -243,7 +236,7 @@ impl Watched {
     }
 
     /// True where this is the run's own client come back, be its command alive or not.
-    pub(super) fn is_of(&self, peer: Peer, claimed: Process) -> bool {
+    pub(super) fn is_resumed_by(&self, peer: Peer, claimed: Process) -> bool {
         self.stage != Stage::Ended
             && self.uid == peer.uid
             && self.command == claimed
@@ -265,15 +258,11 @@ impl Watched {
             return false;
         }
         let since = *self.ended_at.get_or_insert(now);
-        let has_supervisor = self.memory.supervisor.is_some_and(|supervisor| {
-            identity::is_alive(supervisor.pid, supervisor.start_time_ticks)
-        });
-        now.duration_since(since)
-            >= if has_supervisor {
-                LAST_WORDS
-            } else {
-                NOBODY_LEFT
-            }
+        let patience = match self.memory.supervisor.is_some_and(Process::is_alive) {
+            true => LAST_WORDS,
+            false => NOBODY_LEFT,
+        };
+        now.duration_since(since) >= patience
     }
 
     /// Takes the client's record in. What the daemon measures itself is not taken from it.
@@ -293,17 +282,11 @@ impl Watched {
 
     /// Takes the end in: how the command ended, and what the kernel summed up for the whole family.
     pub(super) fn end(&mut self, ending: Ending) {
-        let Ending {
-            record,
-            cpu_user_us,
-            cpu_system_us,
-        } = ending;
-        self.update(record);
+        self.update(ending.record);
         if let Some(ended_at_ms) = self.record.ended_at_ms {
             let wall_ms = ended_at_ms.saturating_sub(self.record.started_at_ms);
-            self.memory
-                .usage
-                .add_family(wall_ms, cpu_user_us, cpu_system_us);
+            let usage = &mut self.memory.usage;
+            usage.add_family(wall_ms, ending.cpu_user_us, ending.cpu_system_us);
         }
         self.stage = Stage::Ended;
     }
@@ -315,16 +298,15 @@ impl Watched {
             let processes = self.memory.cgroup.as_ref().and_then(JobCgroup::process_ids);
             return processes.is_some_and(|processes| !processes.is_empty());
         }
-        identity::is_alive(self.command.pid, self.command.start_time_ticks)
+        self.command.is_alive()
     }
 
     /// Ends it without anybody's word.
     pub(super) fn interrupt(&mut self) -> NodeRecord {
         // How a job ended that nobody registered is not known, but that it ended is.
-        self.record.state = if self.memory.foreign {
-            NodeState::Ended
-        } else {
-            NodeState::Interrupted
+        self.record.state = match self.memory.foreign {
+            true => NodeState::Ended,
+            false => NodeState::Interrupted,
         };
         self.record.ended_at_ms =
             Some(self.memory.last_at_ms).filter(|at_ms| self.memory.foreign && *at_ms > 0);
@@ -338,13 +320,13 @@ impl Watched {
         let measured = self.measured();
         let mut record = self.record.clone();
         record.usage.add_view(&measured.usage);
-        // One that the client told of stays as it told it: it knows when the watcher read on.
+        // One that the client reported stays as it is: the client knows when the watcher read on.
         for gap in measured.gaps {
             if record.gaps.iter().all(|known| known.from_ms != gap.from_ms) {
                 record.gaps.push(gap);
             }
         }
-        add_new(&mut record.events, measured.events);
+        add_new(&mut record.events, &measured.events);
         record.events.sort_by_key(|event| event.at_ms);
         record.gpus = measured.gpus;
         record.cgroup = measured.cgroup;
@@ -389,12 +371,10 @@ impl Watched {
         let mut sample = self.last.clone();
         let read = self.processes.as_ref().filter(|_| processes);
         if let Some(sample) = &mut sample {
-            sample.commands = read
-                .map(|(_, commands)| commands.clone())
-                .unwrap_or_default();
+            sample.commands = read.map_or_else(Vec::new, |(_, commands)| commands.clone());
         }
         let events = &self.memory.events;
-        let events = events[events.len().saturating_sub(EVENTS_TOLD)..].to_vec();
+        let events = events[events.len().saturating_sub(EVENTS_LISTED)..].to_vec();
         let mut progress = self.record.progress.clone();
         progress.epochs.clear();
         RunView {
@@ -425,7 +405,7 @@ impl Watched {
     }
 }
 
-/// Which runs go first when room is wanted is told by their last times: nobody stays by naming a later one.
+/// Their last times decide which runs go first when room is wanted: nobody stays by naming a later one.
 pub(super) fn not_in_the_future(record: &mut NodeRecord, now: u64) {
     record.updated_at_ms = record.updated_at_ms.min(now);
     record.ended_at_ms = record.ended_at_ms.map(|at_ms| at_ms.min(now));
@@ -434,13 +414,9 @@ pub(super) fn not_in_the_future(record: &mut NodeRecord, now: u64) {
 /// True for a GPU on which another user's process computes. Which GPUs a run has is its client's word; one that only others
 /// use is theirs. (root's processes serve several users, such as MPS.)
 fn is_anothers(report: &GpuReport, uuid: &str, uid: u32) -> bool {
-    let gpu = report
-        .gpus
-        .iter()
-        .find(|gpu| gpu.fresh().is_some_and(|read| *read.reading.uuid == *uuid));
-    let processes = gpu
-        .and_then(GpuState::fresh)
-        .and_then(|read| read.processes.as_deref());
+    let mut fresh = report.gpus.iter().filter_map(GpuState::fresh);
+    let gpu = fresh.find(|read| *read.reading.uuid == *uuid);
+    let processes = gpu.and_then(|read| read.processes.as_deref());
     let is_another = |user: u32| user != uid && user != 0;
     processes
         .unwrap_or_default()
@@ -449,18 +425,8 @@ fn is_anothers(report: &GpuReport, uuid: &str, uid: u32) -> bool {
 }
 
 fn facts_of(gpus: &GpuReport, uuid: &str) -> Option<GpuFacts> {
-    gpus.gpus
-        .iter()
-        .find(|gpu| gpu.facts.uuid == uuid)
-        .map(|gpu| (*gpu.facts).clone())
-}
-
-fn add_new<T: PartialEq>(list: &mut Vec<T>, more: Vec<T>) {
-    for item in more {
-        if !list.contains(&item) {
-            list.push(item);
-        }
-    }
+    let gpu = gpus.gpus.iter().find(|gpu| gpu.facts.uuid == uuid)?;
+    Some((*gpu.facts).clone())
 }
 
 #[cfg(test)]

@@ -1,25 +1,24 @@
 //! What was measured so far, by the watcher and by the node daemon, as one.
 
 use super::handover::Ended;
-use super::lacking;
 use super::writer::Resumed;
 use crate::foundation::clock::now_ms;
 use crate::observe::protocol::Measured;
 use crate::record::{
-    Event, EventKind, Gap, GpuFacts, Missing, NodeRecord, Sample, Usage, add_gpu_readings,
+    Event, EventKind, Gap, GpuFacts, Missing, NodeRecord, Sample, Usage, add_gpu_readings, add_new,
 };
 
 /// Events that the watcher keeps of its own; the oldest go first. A daemon that comes and goes all day must not fill the
 /// record.
 const MAX_EVENTS: usize = 128;
 
-/// The sums. What the daemon says replaces what it said before, and is added to what the watcher has of its own.
+/// The sums. What the daemon reports replaces its last report, and is added to the watcher's own.
 #[derive(Default)]
 pub(super) struct Account {
     started_at_ms: u64,
     /// What this watcher measured itself, or took over; its CPU time is that of daemons whose count is over.
     own: Measured,
-    /// What the daemon said last.
+    /// The daemon's last report.
     measured: Measured,
     /// From a watcher that was killed to this one, unless the daemon watched on.
     takeover: Option<Gap>,
@@ -40,9 +39,8 @@ impl Account {
     /// Goes on where a killed watcher ended; `from_ms` is the last sample that it left.
     pub(super) fn take_over(&mut self, former: Option<&Resumed>) {
         // What the former watcher had read and not yet written is lost with it.
-        let from_ms = former
-            .and_then(|former| former.last_sample_ms())
-            .unwrap_or(self.started_at_ms);
+        let last_ms = former.and_then(|former| former.times.last().copied());
+        let from_ms = last_ms.unwrap_or(self.started_at_ms);
         if let Some(record) = former.map(|former| former.record.clone()) {
             self.own = Measured {
                 usage: record.usage,
@@ -55,12 +53,8 @@ impl Account {
             };
             self.measured.cgroup = record.cgroup;
         }
-        let why = "the watcher was killed and started again".to_owned();
-        self.takeover = Some(Gap {
-            from_ms,
-            to_ms: now_ms(),
-            why,
-        });
+        let why = "the watcher was killed and started again";
+        self.takeover = Some(Gap::new(from_ms, now_ms(), why));
     }
 
     /// True for a watcher that took over from a killed one and does not know yet whether the daemon watched on.
@@ -77,30 +71,17 @@ impl Account {
     /// The run's directory has samples of these times, which are in order; between two of one series lies `slack_ms` at most.
     /// A killed watcher noted a hole before it could ask the daemon: where the daemon read, there is none.
     pub(super) fn has_samples(&mut self, times: impl IntoIterator<Item = u64>, slack_ms: u64) {
-        let mut holes: Vec<(u64, Gap)> = self
-            .own
-            .gaps
-            .drain(..)
-            .map(|gap| (gap.from_ms, gap))
-            .collect();
-        for at in times {
-            for (_, gap) in &mut holes {
-                if (gap.from_ms..=gap.from_ms.saturating_add(slack_ms)).contains(&at)
-                    && at < gap.to_ms
-                {
-                    gap.from_ms = at;
+        let times: Vec<u64> = times.into_iter().collect();
+        self.own.gaps.retain_mut(|gap| {
+            let from_ms = gap.from_ms;
+            for at in &times {
+                let next = gap.from_ms..=gap.from_ms.saturating_add(slack_ms);
+                if next.contains(at) && *at < gap.to_ms {
+                    gap.from_ms = *at;
                 }
             }
-        }
-        let is_closed = |from_ms: u64, gap: &Gap| {
-            gap.from_ms > from_ms && gap.to_ms.saturating_sub(gap.from_ms) <= slack_ms
-        };
-        self.own.gaps.extend(
-            holes
-                .into_iter()
-                .filter(|(from, gap)| !is_closed(*from, gap))
-                .map(|(_, gap)| gap),
-        );
+            gap.from_ms == from_ms || gap.to_ms.saturating_sub(gap.from_ms) > slack_ms
+        });
     }
 
     /// Takes in a sample of the watcher's own.
@@ -131,7 +112,7 @@ impl Account {
     }
 
     /// The daemon that takes the run knows nothing of what was measured before: that becomes the watcher's own.
-    pub(super) fn begin_anew(&mut self) {
+    pub(super) fn forget_daemon(&mut self) {
         let measured = std::mem::take(&mut self.measured);
         add_new(&mut self.own.gaps, &measured.gaps);
         add_new(&mut self.own.missing, &measured.missing);
@@ -179,13 +160,9 @@ impl Account {
 
     /// The daemon holds samples from `from_ms` to now that are not in the run's directory.
     pub(super) fn is_owed(&mut self, from_ms: u64) {
-        let why = "dlrund was lost before it handed over what it measured".to_owned();
+        let why = "dlrund was lost before it handed over what it measured";
         let from_ms = self.owed.as_ref().map_or(from_ms, |owed| owed.from_ms);
-        self.owed = Some(Gap {
-            from_ms,
-            to_ms: now_ms(),
-            why,
-        });
+        self.owed = Some(Gap::new(from_ms, now_ms(), why));
     }
 
     /// The daemon handed all over.
@@ -194,8 +171,8 @@ impl Account {
     }
 
     /// Something will be missing in the record.
-    pub(super) fn lacks(&mut self, what: &str, why: String) {
-        self.own.missing.push(lacking(what, why));
+    pub(super) fn lacks(&mut self, what: &str, why: impl Into<String>) {
+        self.own.missing.push(Missing::new(what, why));
     }
 
     /// A daemon without privileges may not read the I/O of other users' processes.
@@ -249,15 +226,6 @@ impl Account {
         record.watcher.samples += self.own.samples + self.measured.samples;
         record.watcher.late_ticks += self.own.late_ticks + self.measured.late_ticks;
         record.watcher.cpu_us += self.own.cpu_us + self.measured.cpu_us;
-    }
-}
-
-/// Adds what does not exist yet: the daemon may give back what it was told.
-fn add_new<T: PartialEq + Clone>(list: &mut Vec<T>, more: &[T]) {
-    for item in more {
-        if !list.contains(item) {
-            list.push(item.clone());
-        }
     }
 }
 

@@ -37,7 +37,7 @@ struct Begin {
 
 impl Seen {
     /// Looks for the first time. `former` is the record of a killed watcher.
-    pub(super) fn of(handover: &Handover, now_ms: u64, former: Option<&NodeRecord>) -> Self {
+    pub(super) fn new(handover: &Handover, now_ms: u64, former: Option<&NodeRecord>) -> Self {
         let mut conditions = former
             .map(|former| former.conditions.clone())
             .unwrap_or_default();

@@ -1,4 +1,4 @@
-//! What the batch script tells `dlrun exec` through its environment.
+//! What the batch script passes to `dlrun exec` through its environment.
 
 use std::path::PathBuf;
 
@@ -67,7 +67,7 @@ impl Context {
         }
     }
 
-    /// The place of a measurement of this run; step 0 stands for one that is not known yet.
+    /// The place of a measurement of this run; step 0 means one that is not known yet.
     pub(super) fn key_of(&self, run_id: RunId) -> MeasureKey {
         MeasureKey {
             run_id,

@@ -2,15 +2,13 @@
 
 use std::time::{Duration, Instant};
 
-use nix::unistd::{User, getuid};
-
 use super::handover::Ended;
 use super::link::PATIENCE;
-use super::watch::Watch;
+use super::mint::user_name;
+use super::watch::{Watch, last_state};
 use super::writer::{Placed, Report};
 use crate::foundation::clock::now_ms;
-use crate::foundation::diagnostic::chain;
-use crate::job::SchedulerKind;
+use crate::foundation::diagnostic::chain_text;
 use crate::observe::client::ClientError;
 use crate::observe::protocol::{
     Ending, GapHint, Measured, Process, RefusalKind, Registered, Registration,
@@ -19,7 +17,7 @@ use crate::record::{EventKind, NodeState, RunRecord};
 
 /// How long the end of a run is the daemon's: what is left of the last patience is the disk's.
 const LAST_TALK: Duration = Duration::from_secs(3);
-/// Until the driver has said which GPUs there are, it is asked so often: the daemon is to know which are the run's.
+/// Until the driver has listed the GPUs, it is asked so often: the daemon is to know which are the run's.
 const GPU_PAUSE: Duration = Duration::from_millis(200);
 /// Reasons that are noted in the record, each once.
 const MAX_REASONS: usize = 8;
@@ -27,11 +25,11 @@ const MAX_REASONS: usize = 8;
 impl Watch {
     /// Listens to the writer, and continues with the daemon where that is due.
     pub(super) fn tend_daemon(&mut self, now: Instant) {
-        while self.hear_writer(Duration::ZERO) {}
+        while self.take_report(Duration::ZERO) {}
         self.end_attempt(Duration::ZERO);
         if self.link.is_time_to_try(now) {
             if !self.sampling.gpus.are_known() {
-                self.link.postpone(GPU_PAUSE);
+                self.link.retry_at = Some(Instant::now() + GPU_PAUSE);
             } else if let Some(registration) = self.registration() {
                 self.link.try_now(registration);
             }
@@ -47,8 +45,8 @@ impl Watch {
         }
     }
 
-    /// Returns whether the writer said something.
-    fn hear_writer(&mut self, patience: Duration) -> bool {
+    /// Returns whether the writer had a report.
+    fn take_report(&mut self, patience: Duration) -> bool {
         let Some(report) = self.writer.report(patience) else {
             return false;
         };
@@ -73,14 +71,14 @@ impl Watch {
 
     /// That no daemon runs is no news; why one that runs does not take the run is.
     fn note_once(&mut self, error: &ClientError) {
-        let why = chain(error).join(": ");
+        let why = chain_text(error);
         if !error.is_absent() && self.reasons.len() < MAX_REASONS && !self.reasons.contains(&why) {
-            let said = if self.link.is_up() {
+            let what = if self.link.is_up() {
                 "dlrund is in trouble"
             } else {
                 "not watched by dlrund"
             };
-            self.account.note(EventKind::Note, format!("{said}: {why}"));
+            self.account.note(EventKind::Note, format!("{what}: {why}"));
             self.reasons.push(why);
         }
     }
@@ -105,26 +103,15 @@ impl Watch {
         })
     }
 
-    /// The run as it was submitted, or as far as the plan tells.
+    /// The run as it was submitted, or as far as the plan has it.
     fn run_record(&self, placed: &Placed) -> Option<RunRecord> {
         let context = &self.handover.context;
         let of_plan = || {
             let plan = context.plan.as_ref()?;
-            let user = User::from_uid(getuid())
-                .ok()
-                .flatten()
-                .map(|user| user.name);
-            let user = user.unwrap_or_else(|| getuid().to_string());
             let (run_id, host) = (placed.key.run_id.clone(), self.host.hostname.clone());
-            Some(RunRecord {
-                scheduler: if context.job_id.is_some() {
-                    plan.scheduler
-                } else {
-                    SchedulerKind::Local
-                },
-                job_id: context.job_id.clone(),
-                ..plan.new_run(run_id, self.handover.started_at_ms, user, host)
-            })
+            let names = (user_name(), host);
+            let begun_at_ms = self.handover.started_at_ms;
+            Some(plan.begun_run(run_id, begun_at_ms, names, context.job_id.clone()))
         };
         placed.run.clone().or_else(of_plan)
     }
@@ -138,7 +125,7 @@ impl Watch {
             self.pending.clear();
         } else {
             if !registered.resumed {
-                self.account.begin_anew();
+                self.account.forget_daemon();
             }
             self.account.note(
                 EventKind::Adopted,
@@ -160,16 +147,9 @@ impl Watch {
     }
 
     fn note_loss(&mut self, error: &ClientError) {
-        self.account
-            .note(EventKind::DaemonLost, chain(error).join(": "));
+        self.account.note(EventKind::DaemonLost, chain_text(error));
         let last_ms = self.link.lose(now_ms());
         self.account.is_owed(last_ms);
-    }
-
-    /// The daemon closed the connection, or spoke without being asked.
-    pub(super) fn daemon_is_gone(&mut self) {
-        let socket = self.link.socket();
-        self.lose_daemon(&ClientError::Closed(socket));
     }
 
     pub(super) fn update(&mut self) {
@@ -206,10 +186,6 @@ impl Watch {
     fn is_collected(&mut self, times: Option<Vec<u64>>) {
         self.account
             .has_samples(times.into_iter().flatten(), self.slack_ms());
-        self.settle();
-    }
-
-    fn settle(&mut self) {
         if self.link.has_all() {
             self.account.is_settled();
         }
@@ -230,7 +206,7 @@ impl Watch {
     /// Ends the run with the daemon. Returns whether the daemon's figures are those of the end.
     pub(super) fn end_with_daemon(&mut self, ended: Option<&Ended>) -> bool {
         let until = Instant::now() + LAST_TALK;
-        while self.hear_writer(Duration::ZERO) {}
+        while self.take_report(Duration::ZERO) {}
         self.end_attempt(PATIENCE);
         if !self.link.is_up() && self.link.was_registered {
             // It has samples that are missing here.
@@ -241,19 +217,19 @@ impl Watch {
         }
         if !self.link.is_up() {
             if self.link.was_registered {
-                let why = "dlrund was lost: what it read last is on the node, not here".to_owned();
+                let why = "dlrund was lost: what it read last is on the node, not here";
                 self.account.lacks("segments", why);
             }
             return false;
         }
-        let told = self.tell_end(ended, until);
-        let collected = match &told {
+        let ending = self.send_end(ended, until);
+        let collected = match &ending {
             Err(error) if error.refusal().is_none() => {
                 self.note_loss(error);
-                Err(chain(error).join(": "))
+                Err(chain_text(error))
             }
             Err(error) => {
-                let why = chain(error).join(": ");
+                let why = chain_text(error);
                 self.account.note(
                     EventKind::Note,
                     format!("dlrund did not take the end: {why}"),
@@ -269,19 +245,14 @@ impl Watch {
                 format!("dlrund did not hand over its last samples: {why}"),
             );
         }
-        told.is_ok()
+        ending.is_ok()
     }
 
     /// Gives the daemon all that it does not have, last the end, and takes its figures.
-    fn tell_end(&mut self, ended: Option<&Ended>, until: Instant) -> Result<(), ClientError> {
+    fn send_end(&mut self, ended: Option<&Ended>, until: Instant) -> Result<(), ClientError> {
         while self.link.backfill(left(until).min(PATIENCE))? {}
-        let state = if ended.is_some() {
-            NodeState::Ended
-        } else {
-            NodeState::Interrupted
-        };
         let ending = Ending {
-            record: self.record_of_now(state, ended),
+            record: self.record_of_now(last_state(ended), ended),
             cpu_user_us: ended.map_or(0, |ended| ended.cpu_user_us),
             cpu_system_us: ended.map_or(0, |ended| ended.cpu_system_us),
         };
@@ -295,14 +266,14 @@ impl Watch {
     fn collect_rest(&mut self, until: Instant) -> Result<(), String> {
         loop {
             while self.link.waits_for_disk() {
-                if !self.hear_writer(left(until)) {
+                if !self.take_report(left(until)) {
                     return Err("the state directory did not take them in time".to_owned());
                 }
             }
             let collected = self
                 .link
                 .collect(&mut self.writer, left(until).min(PATIENCE));
-            let times = collected.map_err(|error| chain(&error).join(": "))?;
+            let times = collected.map_err(|error| chain_text(&error))?;
             let is_all = times.is_none();
             self.is_collected(times);
             if is_all {

@@ -2,7 +2,7 @@
 
 use std::ffi::OsString;
 use std::fs::File;
-use std::io::Write;
+use std::io::{self, Write};
 use std::time::{Duration, Instant};
 
 use nix::fcntl::{FcntlArg, OFlag, fcntl};
@@ -11,6 +11,7 @@ use nix::sys::signal::{Signal, kill};
 use nix::sys::time::TimeVal;
 use nix::sys::wait::{WaitPidFlag, WaitStatus, waitpid};
 use nix::unistd::{Pid, pipe2};
+use serde::Serialize;
 
 use super::handover::{DROP_SIGNALS, Ended, Handover};
 use super::output;
@@ -65,7 +66,11 @@ pub fn exec(prepared: Prepared) -> Result<ExitStatus, CommandError> {
         pid: number,
         start_time_ticks: monitor::start_time_ticks(number).unwrap_or(0),
         supervisor: std::process::id(),
-        step: if has_steps { Process::of_step() } else { None },
+        step: if has_steps {
+            Process::slurm_step()
+        } else {
+            None
+        },
         started_at_ms,
         booted_at_ms,
         output: output.file,
@@ -213,16 +218,8 @@ impl Watcher {
             }
         }
         let mut pipe = File::from(writer);
-        let line =
-            serde_json::to_vec(&self.handover).expect("a handover is plain data with text keys");
         // A watcher that died at once has closed its end; SIGPIPE is ignored in Rust programs.
-        if pipe
-            .write_all(&line)
-            .and_then(|()| pipe.write_all(b"\n"))
-            .is_ok()
-        {
-            self.pipe = Some(pipe);
-        }
+        self.pipe = write_line(&mut pipe, &self.handover).ok().map(|()| pipe);
     }
 
     /// Says whether a signal came to every process of our group, session or job. Whom Slurm signals depends on the signal,
@@ -282,10 +279,15 @@ impl Watcher {
             cpu_system_us: system.saturating_sub(self.before.1),
         };
         if let Some(mut pipe) = self.pipe.take() {
-            let line = serde_json::to_vec(&ended).expect("plain data");
-            let _ = pipe.write_all(&line).and_then(|()| pipe.write_all(b"\n"));
+            let _ = write_line(&mut pipe, &ended);
         }
     }
+}
+
+fn write_line(pipe: &mut File, line: &impl Serialize) -> io::Result<()> {
+    let mut bytes = serde_json::to_vec(line)?;
+    bytes.push(b'\n');
+    pipe.write_all(&bytes)
 }
 
 fn null() -> Destination {

@@ -10,7 +10,6 @@ use nix::sys::inotify::{AddWatchFlags, Inotify};
 use super::container::Judge;
 use super::events::EventFile;
 use super::handover::Handover;
-use super::lacking;
 use super::output::{Reader, notices_of};
 use crate::foundation::units::Bytes;
 use crate::observe::timing::Follower;
@@ -44,14 +43,14 @@ pub(super) struct Followed {
 }
 
 impl Followed {
-    /// Opens the output. What stands in it already (a watcher that takes over) is read without times.
+    /// Opens the output. What is in it already (a watcher that takes over) is read without times.
     pub(super) fn open(handover: &Handover) -> Self {
         let plan = handover.context.plan.as_ref();
         let pattern = plan.and_then(|plan| plan.timing.as_ref());
         let output = handover.output.as_ref();
         let mut missing = Vec::new();
         let follower = Follower::new(pattern).or_else(|error| {
-            missing.push(lacking("timing", error.to_string()));
+            missing.push(Missing::new("timing", error.to_string()));
             Follower::new(None)
         });
         let follower =
@@ -67,9 +66,9 @@ impl Followed {
                 .map_err(|error| format!("the output cannot be read: {error}")),
         };
         let reader = opened
-            .map_err(|why| missing.push(lacking("timing", why)))
+            .map_err(|why| missing.push(Missing::new("timing", why)))
             .ok();
-        let judge = handover.is_runtime.then(|| Judge::of(handover.pid));
+        let judge = handover.is_runtime.then(|| Judge::new(handover.pid));
         let events = handover
             .events
             .as_deref()
@@ -121,7 +120,7 @@ impl Followed {
             .chain(self.events.as_ref().and_then(EventFile::changes))
     }
 
-    /// True where something is read and nobody tells when it grows.
+    /// True where something is read and nobody reports that it grows.
     pub(super) fn is_unannounced(&self) -> bool {
         let untold = self
             .events
@@ -165,7 +164,7 @@ impl Followed {
             let why = format!(
                 "it was written faster than read: the last {unheard} of {all} are not in it"
             );
-            self.missing.push(lacking("timing", why));
+            self.missing.push(Missing::new("timing", why));
         }
         self.follower.finish(Some(now_ms));
         if let Some(events) = &mut self.events {
@@ -208,7 +207,7 @@ impl Followed {
                     }
                 }
                 Err(error) => {
-                    self.missing.push(lacking(
+                    self.missing.push(Missing::new(
                         "timing",
                         format!("the output cannot be read any more: {error}"),
                     ));
@@ -233,12 +232,12 @@ impl Followed {
         }
     }
 
-    /// What was recognised; the program's own word, told as events, wins.
+    /// What was recognised; what the program reports as events wins.
     pub(super) fn progress(&self) -> Progress {
-        let heard = self.follower.progress();
+        let progress = self.follower.progress();
         match &self.events {
-            Some(events) => events.over(heard),
-            None => heard,
+            Some(events) => events.over(progress),
+            None => progress,
         }
     }
 

@@ -4,13 +4,12 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use super::handover::Handover;
-use super::lacking;
 use crate::observe::monitor::{
     GpuReport, GpuShare, GpuWatch, WatchPace, allocated_gpus, gpu_driver_present,
 };
 use crate::record::{Event, GpuFacts, Missing, Sample};
 
-/// How long the driver may take to say which GPUs there are before the daemon is told of none. Without persistence mode it
+/// How long the driver may take to list the GPUs before the daemon is sent none. Without persistence mode it
 /// is loaded again, which takes seconds.
 const DRIVER_PATIENCE: Duration = Duration::from_secs(10);
 
@@ -21,18 +20,17 @@ pub(super) struct Gpus {
     pace: WatchPace,
     begun: Instant,
     watch: Option<GpuWatch>,
-    /// The run's; `None` until the driver has said which GPUs there are.
+    /// The run's; `None` until the driver has listed the GPUs.
     share: Option<GpuShare>,
     /// UUIDs of the GPUs that the job was given.
     pub(super) allocated: Vec<String>,
     /// What the run's GPUs are.
     pub(super) facts: Vec<GpuFacts>,
-    missing: Option<String>,
-    refused: Vec<String>,
+    report: GpuReport,
 }
 
 impl Gpus {
-    pub(super) fn of(handover: &Handover, interval: Duration) -> Self {
+    pub(super) fn new(handover: &Handover, interval: Duration) -> Self {
         let library = handover
             .context
             .plan
@@ -50,8 +48,7 @@ impl Gpus {
             share: None,
             allocated: Vec::new(),
             facts: Vec::new(),
-            missing: None,
-            refused: Vec::new(),
+            report: GpuReport::default(),
         }
     }
 
@@ -77,12 +74,11 @@ impl Gpus {
         let Some(report) = self.watch.as_ref().map(GpuWatch::latest) else {
             return;
         };
-        self.missing.clone_from(&report.missing);
-        self.refused.clone_from(&report.refused);
         self.learn(&report);
         if let Some(share) = &self.share {
             sample.gpus = share.readings(&report, is_ours);
         }
+        self.report = report;
     }
 
     fn learn(&mut self, report: &GpuReport) {
@@ -112,12 +108,9 @@ impl Gpus {
 
     /// Why there are no readings, of all GPUs or of some, where there should be some.
     pub(super) fn missing(&self) -> Option<Missing> {
-        let refused = Some(self.refused.join("; ")).filter(|words| !words.is_empty());
-        let why = self
-            .missing
-            .clone()
-            .or(refused)
-            .filter(|_| self.watch.is_some())?;
-        Some(lacking("gpus", why))
+        let refused = Some(self.report.refused.join("; ")).filter(|words| !words.is_empty());
+        let why = self.report.missing.clone().or(refused);
+        let why = why.filter(|_| self.watch.is_some())?;
+        Some(Missing::new("gpus", why))
     }
 }

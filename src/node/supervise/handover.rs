@@ -1,4 +1,4 @@
-//! What the supervisor tells the watcher through a pipe: a line of JSON at the start and one at the end, and between them
+//! What the supervisor sends the watcher through a pipe: a line of JSON at the start and one at the end, and between them
 //! [`DROP_SIGNALS`] now and then. An end of the pipe without the last line means that the supervisor was killed.
 
 use std::path::PathBuf;
@@ -18,7 +18,7 @@ pub(super) struct Handover {
     pub(super) context: Context,
     /// How the command got into its container.
     pub(super) container: Option<ContainerRecord>,
-    /// True where the command's first process is the container's runtime, so that its words can be told from the command's.
+    /// True where the command's first process is the container's runtime, so that its words can be distinguished from the command's.
     pub(super) is_runtime: bool,
     /// The command's first process.
     pub(super) pid: u32,
@@ -33,7 +33,7 @@ pub(super) struct Handover {
     pub(super) booted_at_ms: u64,
     /// The file that the command writes to, and its length when the command was started.
     pub(super) output: Option<OutputFile>,
-    /// The file in which the command tells events, where it could be made.
+    /// The file in which the command reports events, where it could be made.
     #[serde(default)]
     pub(super) events: Option<PathBuf>,
     /// True when the output must also go to the watcher's standard output, since it is no file.

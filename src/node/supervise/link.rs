@@ -39,12 +39,12 @@ type Outcome = Result<(Daemon, Registered), ClientError>;
 #[derive(Default)]
 pub(super) struct Link {
     /// `None`: no daemon is wanted.
-    socket: Option<PathBuf>,
+    pub(super) socket: Option<PathBuf>,
     pub(super) placed: Option<Box<Placed>>,
     daemon: Option<Daemon>,
     /// An attempt under way, on a thread of its own: a daemon that hangs must cost neither samples nor the job's end.
     attempt: Option<Receiver<Outcome>>,
-    retry_at: Option<Instant>,
+    pub(super) retry_at: Option<Instant>,
     pause: Duration,
     update_at: Option<Instant>,
     /// True from the first registration on.
@@ -95,10 +95,6 @@ impl Link {
         }
     }
 
-    pub(super) fn is_wanted(&self) -> bool {
-        self.socket.is_some()
-    }
-
     pub(super) fn is_up(&self) -> bool {
         self.daemon.is_some()
     }
@@ -140,11 +136,6 @@ impl Link {
     pub(super) fn is_time_to_try(&self, now: Instant) -> bool {
         let idle = self.daemon.is_none() && self.attempt.is_none() && self.placed.is_some();
         idle && self.retry_at.is_some_and(|at| now >= at)
-    }
-
-    /// Tries a little later.
-    pub(super) fn postpone(&mut self, pause: Duration) {
-        self.retry_at = Some(Instant::now() + pause);
     }
 
     /// Begins to connect and register.
@@ -298,7 +289,7 @@ impl Link {
         self.daemon.is_some() && self.update_at.is_some_and(|at| now >= at)
     }
 
-    /// Tells the daemon what the output said, and is told what was measured.
+    /// Sends the daemon what was read from the output, and takes what it measured.
     pub(super) fn update(&mut self, record: &NodeRecord) -> Result<Measured, ClientError> {
         self.update_at = Some(Instant::now() + UPDATE_PAUSE);
         let record = self.fitted_record(record);

@@ -8,7 +8,7 @@ use super::context::Context;
 use crate::foundation::clock::now_ms;
 use crate::foundation::private::FileError;
 use crate::foundation::private::kernel_uid;
-use crate::job::{ArraySpec, RunId, SchedulerKind};
+use crate::job::{ArraySpec, RunId};
 use crate::record::RunRecord;
 use crate::record::rundir::StateDir;
 
@@ -35,23 +35,14 @@ pub fn mint(
         .job_id
         .as_ref()
         .and_then(|_| std::fs::read_link("/proc/self/fd/2").ok());
-    let user = User::from_uid(getuid())
-        .ok()
-        .flatten()
-        .map_or_else(|| getuid().to_string(), |user| user.name);
-    let submitted = plan.new_run(run_id.clone(), now_ms(), user, hostname.to_owned());
+    let names = (user_name(), hostname.to_owned());
+    let submitted = plan.begun_run(run_id.clone(), now_ms(), names, context.job_id.clone());
     let record = RunRecord {
         // Each element of an array makes a run of its own.
         array: submitted
             .array
             .as_ref()
             .map(|_| ArraySpec::of(&[context.element], None)),
-        scheduler: if context.job_id.is_some() {
-            plan.scheduler
-        } else {
-            SchedulerKind::Local
-        },
-        job_id: context.job_id.clone(),
         output: output
             .filter(|path| path.is_absolute())
             .map(|path| path.to_string_lossy().into_owned()),
@@ -60,6 +51,12 @@ pub fn mint(
     };
     state.create_run(&record, script, &plan.to_json())?;
     Ok(run_id)
+}
+
+/// The login name of this process's user; the number where there is none.
+pub(super) fn user_name() -> String {
+    let user = User::from_uid(getuid()).ok().flatten();
+    user.map_or_else(|| getuid().to_string(), |user| user.name)
 }
 
 /// The run of the same job before it was requeued.

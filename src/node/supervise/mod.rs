@@ -4,8 +4,8 @@
 //! follows the output and records. The supervisor touches no file of the state directory, so one that hangs or is full
 //! never holds up the training; a watcher that is killed is restarted and the hole in the series is noted.
 //!
-//! Where a node daemon runs and takes the run, the watcher stops sampling (`daemon`): it tells the daemon what the output
-//! says, and takes figures and samples from it for the record. Without the daemon, and whenever that is lost, it samples
+//! Where a node daemon runs and takes the run, the watcher stops sampling (`daemon`): it sends the daemon what it read
+//! from the output, and takes figures and samples from it for the record. Without the daemon, and whenever that is lost, it samples
 //! itself.
 
 mod account;
@@ -34,11 +34,3 @@ pub use exec::exec;
 pub use mint::{MintError, mint};
 pub use prepare::{NotPrepared, Prepared, prepare, prepare_rank};
 pub use watch::watch;
-
-/// What a record lacks, and why.
-fn lacking(what: &str, why: String) -> crate::record::Missing {
-    crate::record::Missing {
-        what: what.to_owned(),
-        why,
-    }
-}

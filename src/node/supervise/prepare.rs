@@ -28,7 +28,7 @@ pub struct Prepared {
     pub(super) container: Option<ContainerRecord>,
     /// Whether `argv` begins with the container's runtime.
     pub(super) is_runtime: bool,
-    /// The file in which the command tells events.
+    /// The file in which the command reports events.
     pub(super) events: Option<PathBuf>,
 }
 
@@ -140,7 +140,7 @@ fn variables(sets: &[(OsString, OsString)], removals: &[OsString]) -> BTreeMap<S
 
 impl NotPrepared {
     /// Leaves a record of the command that is not started, which ends with this code. That it cannot be written is no
-    /// news to anybody: why the command is not started stands in the output.
+    /// news to anybody: why the command is not started is in the output.
     pub fn record(self, exit_code: i32) -> NoEntry {
         let Self { why, context } = self;
         let Some(run_id) = context.run_id.clone() else {

@@ -5,6 +5,7 @@ use std::time::{Duration, Instant};
 use super::gpus::Gpus;
 use super::handover::Handover;
 use crate::foundation::clock::now_ms;
+use crate::foundation::diagnostic::chain_text;
 use crate::observe::monitor::{JobCgroup, JobSigns, Sampler, SamplerOptions, TreeRoot, cgroup};
 use crate::record::{Missing, Sample};
 
@@ -20,7 +21,7 @@ pub(super) struct Sampling {
 }
 
 impl Sampling {
-    pub(super) fn of(handover: &Handover, interval: Duration) -> Self {
+    pub(super) fn new(handover: &Handover, interval: Duration) -> Self {
         let root = TreeRoot {
             pid: handover.pid,
             start_time_ticks: handover.start_time_ticks,
@@ -39,7 +40,7 @@ impl Sampling {
         Self {
             sampler: Sampler::of_job(root, own_cgroup().as_ref(), options)
                 .with_signs(signs(handover)),
-            gpus: Gpus::of(handover, interval),
+            gpus: Gpus::new(handover, interval),
             interval,
             next: None,
             late_ticks: 0,
@@ -110,7 +111,7 @@ fn signs(handover: &Handover) -> Option<JobSigns> {
 /// The job's cgroup. A layout that nobody has seen yet costs the cgroup's figures, not the run's.
 fn own_cgroup() -> Option<JobCgroup> {
     cgroup::locate(std::process::id()).unwrap_or_else(|error| {
-        tracing::warn!(error = %crate::foundation::diagnostic::chain(&error).join(": "), "no cgroup is found");
+        tracing::warn!(error = %chain_text(&error), "no cgroup is found");
         None
     })
 }

@@ -37,7 +37,7 @@ pub(super) enum Sender {
 }
 
 impl Sender {
-    fn of(pid: u32) -> Self {
+    fn from_pid(pid: u32) -> Self {
         let raw = i32::try_from(pid).unwrap_or(0);
         let is_of_our_group =
             || getpgid(Some(Pid::from_raw(raw))).is_ok_and(|group| group == getpgrp());
@@ -85,7 +85,7 @@ impl Signals {
                 .ok()
                 .and_then(|number| Signal::try_from(number).ok());
             let signal = signal.filter(|signal| *signal != Signal::SIGCHLD);
-            signals.extend(signal.map(|signal| (signal, Sender::of(info.ssi_pid))));
+            signals.extend(signal.map(|signal| (signal, Sender::from_pid(info.ssi_pid))));
         }
         signals
     }

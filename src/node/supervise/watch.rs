@@ -12,13 +12,13 @@ use super::conditions::Seen;
 use super::events;
 use super::follow::{Followed, SPACING};
 use super::handover::{DROP_SIGNALS, Ended, Handover};
-use super::lacking;
 use super::link::Link;
 use super::sampling::Sampling;
 use super::signals::{drop_pending, ignore_all};
 use super::step::Step;
 use super::writer::{Job, Resumed, Writer};
 use crate::foundation::clock::{self, now_ms};
+use crate::observe::client::ClientError;
 use crate::observe::monitor;
 use crate::observe::protocol::Process;
 use crate::plan::{hidden_values, masked_line};
@@ -89,11 +89,19 @@ pub(super) struct Watch {
     segment_due: Due,
 }
 
+/// Without the supervisor's word nobody knows how the command ended.
+pub(super) fn last_state(ended: Option<&Ended>) -> NodeState {
+    match ended {
+        Some(_) => NodeState::Ended,
+        None => NodeState::Interrupted,
+    }
+}
+
 /// What ended a sleep.
 #[derive(Default)]
 struct Woken {
-    /// The supervisor speaks.
-    said: bool,
+    /// The supervisor has sent a line.
+    has_line: bool,
     /// The output may have grown.
     grown: bool,
     /// The daemon is gone.
@@ -160,13 +168,13 @@ impl Watch {
             start_time_ticks: handover.start_time_ticks,
         };
         let mut watch = Self {
-            sampling: Sampling::of(&handover, interval),
+            sampling: Sampling::new(&handover, interval),
             account: Account::starting(handover.started_at_ms),
             link: Link::to(socket, known, handover.started_at_ms),
             reasons: Vec::new(),
             step: Step::new(handover.step, command, KILL_WAIT),
             followed: Followed::open(&handover),
-            conditions: Seen::of(&handover, now_ms(), former),
+            conditions: Seen::new(&handover, now_ms(), former),
             writer,
             host: monitor::host_facts(handover.context.omp_num_threads.clone()),
             started: Instant::now(),
@@ -224,7 +232,7 @@ impl Watch {
             if woken.grown || now >= until {
                 self.followed.read(now_ms());
             }
-            if woken.said {
+            if woken.has_line {
                 let mut line = String::new();
                 input.read_line(&mut line)?;
                 if line.trim_end() == DROP_SIGNALS {
@@ -239,7 +247,9 @@ impl Watch {
                 return Ok(ended);
             }
             if woken.lost {
-                self.daemon_is_gone();
+                // The daemon closed the connection, or spoke without being asked.
+                let error = ClientError::Closed(self.link.socket());
+                self.lose_daemon(&error);
             }
             if now >= until {
                 self.tick(now);
@@ -257,8 +267,9 @@ impl Watch {
     /// When there is something to do next. While the daemon reads, that is seldom.
     fn due(&self) -> Instant {
         let now = Instant::now();
-        let place =
-            self.link.is_wanted() && self.link.placed.is_none() && now < self.started + PLACE_SOON;
+        let place = self.link.socket.is_some()
+            && self.link.placed.is_none()
+            && now < self.started + PLACE_SOON;
         let also = [
             self.sampling.next,
             self.link.due(now),
@@ -341,7 +352,7 @@ impl Watch {
         // A line may lie in the buffer already.
         if !input.buffer().is_empty() || quiet > Instant::now() && readable(stdin.as_fd(), quiet) {
             return Woken {
-                said: true,
+                has_line: true,
                 grown: true,
                 lost: false,
             };
@@ -356,14 +367,14 @@ impl Watch {
             .map(|fd| PollFd::new(fd, PollFlags::POLLIN))
             .collect();
         let _ = poll(&mut fds, pause(deadline));
-        let heard: Vec<bool> = fds.iter().map(|fd| fd.any().unwrap_or(false)).collect();
-        let (said, heard) = heard
+        let ready: Vec<bool> = fds.iter().map(|fd| fd.any().unwrap_or(false)).collect();
+        let (has_line, ready) = ready
             .split_first()
-            .map_or((false, &[][..]), |(said, heard)| (*said, heard));
-        let (grown, lost) = heard.split_at(changes.len().min(heard.len()));
+            .map_or((false, &[][..]), |(first, others)| (*first, others));
+        let (grown, lost) = ready.split_at(changes.len().min(ready.len()));
         let any = |of: &[bool]| of.contains(&true);
         Woken {
-            said,
+            has_line,
             grown: changes.is_empty() || any(grown),
             lost: any(lost),
         }
@@ -386,8 +397,8 @@ impl Watch {
             self.add_last();
         }
         let read_by_daemon = !self.sampling.is_on();
-        let told = self.end_with_daemon(ended);
-        if read_by_daemon && !told {
+        let is_sent = self.end_with_daemon(ended);
+        if read_by_daemon && !is_sent {
             self.add_last();
         } else if read_by_daemon && self.account.lacks_io() {
             let last = self.sampling.last(now_ms());
@@ -406,11 +417,7 @@ impl Watch {
             }
         }
         self.write_own_segment();
-        let state = if ended.is_some() {
-            NodeState::Ended
-        } else {
-            NodeState::Interrupted
-        };
+        let state = last_state(ended);
         self.write_record(state, ended);
         if let Err(why) = self
             .writer
@@ -429,7 +436,7 @@ impl Watch {
         let mut record = self.record_of_now(state, ended);
         record
             .missing
-            .push(lacking("segments", format!("the last samples: {why}")));
+            .push(Missing::new("segments", format!("the last samples: {why}")));
         let record = self.link.fitted_record(&record);
         let context = &self.handover.context;
         // A command without a run has no place.
@@ -479,9 +486,8 @@ impl Watch {
             .is_some_and(|seconds| seconds < 1.0);
         if ended.is_some() && is_short && record.conditions.others_cpus_busy.is_none() {
             let why =
-                "the command ran for less than a second, and the kernel counts in ticks of 10 ms"
-                    .to_owned();
-            record.missing.push(lacking("others_cpus_busy", why));
+                "the command ran for less than a second, and the kernel counts in ticks of 10 ms";
+            record.missing.push(Missing::new("others_cpus_busy", why));
         }
         if ended.is_some()
             && record.usage.mem_peak_bytes.is_some()
@@ -491,7 +497,7 @@ impl Watch {
                 "it was read {} times, so the peak may be higher",
                 record.watcher.samples
             );
-            record.missing.push(lacking("mem_peak_bytes", why));
+            record.missing.push(Missing::new("mem_peak_bytes", why));
         }
         record
     }
@@ -532,7 +538,7 @@ impl Watch {
         record
     }
 
-    /// What the command said last, without the secrets that it was given.
+    /// What the command wrote last, without the secrets that it was given.
     fn last_words(&self, ended: &Ended) -> Vec<String> {
         let plan = self.handover.context.plan.as_ref();
         let hidden = plan
@@ -572,7 +578,7 @@ impl Watch {
         let why = format!(
             "the job has {nodes} nodes and only this one is watched; all figures are of it"
         );
-        is_alone.then(|| lacking("ranks on other nodes", why))
+        is_alone.then(|| Missing::new("ranks on other nodes", why))
     }
 
     fn missing(&self) -> Vec<Missing> {
@@ -585,8 +591,8 @@ impl Watch {
         if self.account.usage().mem_peak_bytes.is_none()
             && missing.iter().all(|missing| missing.what != what)
         {
-            let why = "the command ended before its processes could be read".to_owned();
-            missing.push(lacking(what, why));
+            let why = "the command ended before its processes could be read";
+            missing.push(Missing::new(what, why));
         }
         missing.extend(self.other_nodes());
         missing.extend(self.followed.missing());
@@ -595,7 +601,7 @@ impl Watch {
                 "{} writes were dropped: the state directory was too slow",
                 self.writer.refused
             );
-            missing.push(lacking("segments", why));
+            missing.push(Missing::new("segments", why));
         }
         for other in self.account.missing() {
             if missing.iter().all(|missing| missing.what != other.what) {

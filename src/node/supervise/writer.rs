@@ -1,14 +1,14 @@
 //! Writes a node's records, on a thread of its own: the state directory may be slow, full or gone.
 
 use std::collections::BTreeSet;
-use std::sync::mpsc::{Receiver, Sender, SyncSender, TrySendError, channel, sync_channel};
+use std::sync::mpsc::{Receiver, Sender, SyncSender, channel, sync_channel};
 use std::time::Duration;
 
 use super::context::Context;
-use super::lacking;
+use crate::foundation::diagnostic::chain_text;
 use crate::foundation::private::FileError;
 use crate::record::rundir::{Attempt, NodeDir, StateDir};
-use crate::record::{MeasureKey, NodeRecord, NodeState, RunRecord, decode_segment};
+use crate::record::{MeasureKey, Missing, NodeRecord, NodeState, RunRecord, decode_segment};
 
 /// What the watcher wants on disk. A record without a place yet has step 0; the writer puts the true step in.
 pub(super) enum Job {
@@ -22,7 +22,7 @@ pub(super) enum Job {
     Flush(SyncSender<Option<String>>),
 }
 
-/// What the writer tells the watcher.
+/// Reports of the writer to the watcher.
 pub(super) enum Report {
     /// The place of the records is known.
     Place(Box<Placed>),
@@ -43,13 +43,6 @@ pub(super) struct Resumed {
     pub(super) record: NodeRecord,
     /// Times of the samples that reached the disk last, in Unix milliseconds UTC.
     pub(super) times: BTreeSet<u64>,
-}
-
-impl Resumed {
-    /// The last sample that reached the disk.
-    pub(super) fn last_sample_ms(&self) -> Option<u64> {
-        self.times.last().copied()
-    }
 }
 
 /// The watcher's end of the writer.
@@ -81,30 +74,20 @@ impl Writer {
             let _ = found.send(resumed);
             work(&queue, place, &context, resumes, &report);
         });
-        let resumed = if resumes.is_some() {
-            finding.recv_timeout(patience).ok().flatten()
-        } else {
-            None
+        let resumed = resumes.and_then(|_| finding.recv_timeout(patience).ok()?);
+        let writer = Self {
+            jobs,
+            reports,
+            refused: 0,
         };
-        (
-            Self {
-                jobs,
-                reports,
-                refused: 0,
-            },
-            resumed,
-        )
+        (writer, resumed)
     }
 
     /// Queues a job; dropped where the disk is too slow. Returns whether it was taken.
     pub(super) fn send(&mut self, job: Job) -> bool {
-        match self.jobs.try_send(job) {
-            Ok(()) => true,
-            Err(TrySendError::Full(_) | TrySendError::Disconnected(_)) => {
-                self.refused += 1;
-                false
-            }
-        }
+        let is_taken = self.jobs.try_send(job).is_ok();
+        self.refused += u64::from(!is_taken);
+        is_taken
     }
 
     /// What the writer has to tell, waiting `patience` at most for it.
@@ -118,16 +101,11 @@ impl Writer {
     /// Why the last record is not.
     pub(super) fn flush(&mut self, patience: Duration) -> Result<(), String> {
         let (done, waiting) = sync_channel(1);
-        let answer = if self.send(Job::Flush(done)) {
-            waiting.recv_timeout(patience).ok()
-        } else {
-            None
-        };
-        match answer {
-            Some(None) => Ok(()),
-            Some(Some(why)) => Err(why),
-            None => Err("the state directory gave no answer".to_owned()),
-        }
+        self.send(Job::Flush(done));
+        let answer = waiting.recv_timeout(patience);
+        answer
+            .unwrap_or_else(|_| Some("the state directory gave no answer".to_owned()))
+            .map_or(Ok(()), Err)
     }
 }
 
@@ -153,7 +131,7 @@ impl Place {
             .state_dir
             .as_ref()
             .ok_or("no state directory is known")?;
-        let shown = |error: FileError| crate::foundation::diagnostic::chain(&error).join(": ");
+        let shown = |error: FileError| chain_text(&error);
         let run = StateDir::create(state_dir)
             .and_then(|state| state.ensure_run(run_id))
             .map_err(shown)?;
@@ -169,32 +147,20 @@ impl Place {
             };
             nodes.into_iter().find(same)
         });
-        match former {
-            Some(former) => {
-                let dir = run.node_dir(&former.key).map_err(shown)?;
-                let last = dir.segments().map_err(shown)?.last().copied();
-                let next_segment = last.map_or(0, |last| last + 1);
-                Ok(Self {
-                    dir,
-                    run: record,
-                    resumed: Some(former),
-                    next_segment,
-                })
-            }
-            None => {
-                let dir = run.open_node_step(attempt, &context.node).map_err(shown)?;
-                Ok(Self {
-                    dir,
-                    run: record,
-                    resumed: None,
-                    next_segment: 0,
-                })
-            }
-        }
+        let dir = match &former {
+            Some(former) => run.node_dir(&former.key),
+            None => run.open_node_step(attempt, &context.node),
+        };
+        let dir = dir.map_err(shown)?;
+        let last = dir.segments().map_err(shown)?.last().copied();
+        Ok(Self {
+            next_segment: last.map_or(0, |last| last + 1),
+            dir,
+            run: record,
+            resumed: former,
+        })
     }
-}
 
-impl Place {
     fn resumed(&self) -> Option<Resumed> {
         let record = self.resumed.clone()?;
         let last = self.next_segment.saturating_sub(KNOWN_SEGMENTS)..self.next_segment;
@@ -203,7 +169,7 @@ impl Place {
         Some(Resumed { record, times })
     }
 
-    fn told(&mut self) -> Report {
+    fn report(&mut self) -> Report {
         Report::Place(Box::new(Placed {
             key: self.dir.key().clone(),
             run: self.run.take(),
@@ -225,14 +191,14 @@ fn work(
     let mut last_error: Option<String> = None;
     let mut unwritten: Option<String> = None;
     if let Ok(place) = &mut place {
-        let _ = report.send(place.told());
+        let _ = report.send(place.report());
     }
     for job in queue {
         if place.is_err() && !matches!(job, Job::Flush(_)) {
             // The directory may have come back.
             place = Place::open(context, resumes);
             if let Ok(place) = &mut place {
-                let _ = report.send(place.told());
+                let _ = report.send(place.report());
             }
         }
         let mut record = None;
@@ -289,7 +255,7 @@ fn write_waiting(
             place
                 .dir
                 .write_segment(place.next_segment, bytes)
-                .map_err(|error| crate::foundation::diagnostic::chain(&error).join(": "))?;
+                .map_err(|error| chain_text(&error))?;
             place.next_segment += 1;
         }
         if let Some(through) = through {
@@ -308,7 +274,7 @@ fn write_record(
     record.key = place.dir.key().clone();
     record.segments = place.next_segment;
     if let Some(why) = error {
-        record.missing.push(lacking("segments", why.clone()));
+        record.missing.push(Missing::new("segments", why.clone()));
     }
     let mut result = place.dir.write_record(&record);
     if result.is_err() && record.state != NodeState::Running {
@@ -316,11 +282,11 @@ fn write_record(
         record.progress.epochs.clear();
         record
             .missing
-            .push(lacking("timing", "the disk is full".to_owned()));
+            .push(Missing::new("timing", "the disk is full"));
         result = place.dir.write_record(&record);
     }
     result.map_err(|error| {
         tracing::warn!(%error, "the node record was not written");
-        crate::foundation::diagnostic::chain(&error).join(": ")
+        chain_text(&error)
     })
 }

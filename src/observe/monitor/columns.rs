@@ -46,10 +46,7 @@ impl Columns {
     pub(super) fn missing(&self) -> Vec<Missing> {
         let columns = COLUMNS.iter().zip(&self.0);
         let missing = columns.filter_map(|(column, reading)| match reading {
-            Reading::Failed(why) => Some(Missing {
-                what: column.name.to_owned(),
-                why: why.clone(),
-            }),
+            Reading::Failed(why) => Some(Missing::new(column.name, why)),
             Reading::NotTried | Reading::Done => None,
         });
         missing.collect()

@@ -11,10 +11,10 @@ const MOST: usize = 64;
 /// the runtime's namespace (Apptainer 1.4.5). `None` where the runtime's process is no more.
 #[must_use]
 pub fn runs_in_container(runtime: u32) -> Option<bool> {
-    look(Path::new("/proc"), runtime)
+    runs_in_container_in(Path::new("/proc"), runtime)
 }
 
-fn look(proc: &Path, runtime: u32) -> Option<bool> {
+fn runs_in_container_in(proc: &Path, runtime: u32) -> Option<bool> {
     let of = |pid: u32, what: &str| fs::read_link(proc.join(pid.to_string()).join(what)).ok();
     if !proc.join(runtime.to_string()).exists() {
         return None;
@@ -101,16 +101,16 @@ mod tests {
         let tmp = tempfile::tempdir().expect("temp");
         let proc = tmp.path();
         let starter = "/usr/libexec/apptainer/bin/starter";
-        assert_eq!(look(proc, 10), None);
+        assert_eq!(runs_in_container_in(proc, 10), None);
         process(proc, "self", "/usr/bin/dlrun", "mnt:[1]", "");
         process(proc, "10", starter, "mnt:[2]", "11 12 ");
         process(proc, "11", "/usr/bin/squashfuse_ll", "mnt:[2]", "");
         process(proc, "12", starter, "mnt:[3]", "");
-        assert_eq!(look(proc, 10), Some(false));
+        assert_eq!(runs_in_container_in(proc, 10), Some(false));
         // An init of its own comes between.
         fs::write(proc.join("12/task/12/children"), "13 ").expect("ours");
         process(proc, "13", "/usr/bin/python3", "mnt:[3]", "");
-        assert_eq!(look(proc, 10), Some(true));
+        assert_eq!(runs_in_container_in(proc, 10), Some(true));
     }
 
     #[test]
@@ -120,9 +120,9 @@ mod tests {
         process(proc, "self", "/usr/bin/dlrun", "mnt:[1]", "");
         process(proc, "10", "", "", "11 ");
         process(proc, "11", "", "", "");
-        assert_eq!(look(proc, 10), Some(false));
+        assert_eq!(runs_in_container_in(proc, 10), Some(false));
         process(proc, "12", "/usr/bin/python3", "mnt:[3]", "");
         fs::write(proc.join("10/task/10/children"), "11 12 ").expect("ours");
-        assert_eq!(look(proc, 10), Some(true));
+        assert_eq!(runs_in_container_in(proc, 10), Some(true));
     }
 }

@@ -5,10 +5,55 @@ use std::io::{self, Read};
 use std::path::Path;
 use std::time::Duration;
 
-use super::process::{ProcDir, Units, line};
+use serde::{Deserialize, Serialize};
+
+use super::process::{ProcDir, Stat, Units, is_gone, line};
 
 /// A `status` with 65,536 groups is shorter.
 const STATUS_BYTES_MAX: u64 = 1024 * 1024;
+
+/// A process: a pid and when it was started, since pids are used again.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Process {
+    /// Its pid, as the asking process or the sender of a message sees it.
+    pub pid: u32,
+    /// When it was started, in clock ticks since boot: [`start_time_ticks`].
+    pub start_time_ticks: u64,
+}
+
+impl Process {
+    /// The process that has this pid now.
+    ///
+    /// # Errors
+    /// As [`start_time_ticks`].
+    pub fn with_pid(pid: u32) -> io::Result<Self> {
+        let start_time_ticks = start_time_ticks(pid)?;
+        Ok(Self {
+            pid,
+            start_time_ticks,
+        })
+    }
+
+    /// True while it runs; false for one that ended, also where it was not waited for yet, and for one that may not be seen.
+    #[must_use]
+    pub fn is_alive(self) -> bool {
+        let stat = proc().stat(self.pid, None);
+        stat.is_ok_and(|stat| self.is_of(&stat) && !stat.is_ended())
+    }
+
+    /// True where it certainly runs no longer; false also where the kernel does not say, as without room for an open file.
+    #[must_use]
+    pub fn is_gone(self) -> bool {
+        match proc().stat(self.pid, None) {
+            Ok(stat) => !self.is_of(&stat) || stat.is_ended(),
+            Err(error) => is_gone(&error),
+        }
+    }
+
+    fn is_of(self, stat: &Stat) -> bool {
+        stat.start_time_ticks == self.start_time_ticks
+    }
+}
 
 /// When a process was started, in clock ticks since boot (field 22 of `/proc/PID/stat`). With its pid it names a process
 /// for ever, as far as this boot goes.
@@ -16,27 +61,7 @@ const STATUS_BYTES_MAX: u64 = 1024 * 1024;
 /// # Errors
 /// When there is no such process, or it may not be seen.
 pub fn start_time_ticks(pid: u32) -> io::Result<u64> {
-    Ok(proc().stat(pid)?.0.start_time_ticks)
-}
-
-/// True while the process runs that had this pid and this start; false for another one with the pid, for one that ended,
-/// also where it was not waited for yet, and for one that may not be seen.
-#[must_use]
-pub fn is_alive(pid: u32, start_time_ticks: u64) -> bool {
-    let stat = proc().stat(pid);
-    stat.is_ok_and(|(stat, _)| stat.start_time_ticks == start_time_ticks && !stat.is_ended())
-}
-
-/// True where that process certainly runs no longer; false also where the kernel does not say, as without room for an open file.
-#[must_use]
-pub fn is_gone(pid: u32, start_time_ticks: u64) -> bool {
-    match proc().stat(pid) {
-        Ok((stat, _)) => stat.start_time_ticks != start_time_ticks || stat.is_ended(),
-        Err(error) => {
-            error.kind() == io::ErrorKind::NotFound
-                || error.raw_os_error() == Some(nix::libc::ESRCH)
-        }
-    }
+    Ok(proc().stat(pid, None)?.start_time_ticks)
 }
 
 /// How long ago a process was started that was started so many clock ticks after boot (`/proc/uptime`).
@@ -62,7 +87,7 @@ pub fn age(start_time_ticks: u64) -> io::Result<Duration> {
 /// # Errors
 /// As [`start_time_ticks`].
 pub fn parent_of(pid: u32) -> io::Result<u32> {
-    Ok(proc().stat(pid)?.0.parent)
+    Ok(proc().stat(pid, None)?.parent)
 }
 
 /// All processes that may be seen.
@@ -75,22 +100,23 @@ pub fn all_pids() -> io::Result<Vec<u32>> {
     Ok(pids)
 }
 
-/// The children of a process, each as pid and start. It looks at every process of the machine (10 us each): not for each
+/// The children of a process. It looks at every process of the machine (10 us each): not for each
 /// tick. (`/proc/PID/task/TID/children` is not in every kernel and may leave some out.)
 ///
 /// # Errors
 /// When the processes cannot be listed.
-pub fn children_of(pid: u32) -> io::Result<Vec<(u32, u64)>> {
+pub fn children_of(pid: u32) -> io::Result<Vec<Process>> {
     let mut proc = proc();
-    let mut pids = Vec::new();
-    proc.list(&mut pids)?;
     // One that ended meanwhile is no child any more.
-    let stats = pids
+    let stats = all_pids()?
         .into_iter()
-        .filter_map(|pid| Some(proc.stat(pid).ok()?.0));
-    Ok(stats
-        .filter(|stat| stat.parent == pid)
-        .map(|stat| (stat.pid, stat.start_time_ticks))
+        .filter_map(|pid| proc.stat(pid, None).ok());
+    let children = stats.filter(|stat| stat.parent == pid);
+    Ok(children
+        .map(|stat| Process {
+            pid: stat.pid,
+            start_time_ticks: stat.start_time_ticks,
+        })
         .collect())
 }
 
@@ -154,12 +180,17 @@ mod tests {
     use std::process::{Command, Stdio, id};
 
     use super::*;
-    use crate::observe::monitor::process::is_gone;
 
     #[test]
     fn this_process_is_itself() {
-        let start = start_time_ticks(id()).expect("own");
-        assert!(is_alive(id(), start) && !is_alive(id(), start + 1));
+        let own = Process::with_pid(id()).expect("own");
+        let start = own.start_time_ticks;
+        let other = Process {
+            start_time_ticks: start + 1,
+            ..own
+        };
+        assert!(own.is_alive() && !own.is_gone());
+        assert!(!other.is_alive() && other.is_gone());
         assert_eq!(parent_of(id()).expect("known"), parent_id());
         assert_eq!(uid_of(id()).expect("known"), nix::unistd::getuid().as_raw());
         assert_eq!(nspids(id()).expect("known").first(), Some(&id()));
@@ -175,21 +206,13 @@ mod tests {
             .stdout(Stdio::null())
             .spawn()
             .expect("cat");
-        let start = start_time_ticks(child.id()).expect("it runs");
-        assert!(
-            children_of(id())
-                .expect("listed")
-                .contains(&(child.id(), start))
-        );
-        assert!(is_alive(child.id(), start));
+        let found = Process::with_pid(child.id()).expect("it runs");
+        assert!(children_of(id()).expect("listed").contains(&found));
+        assert!(found.is_alive());
         child.kill().expect("killed");
         child.wait().expect("waited");
-        assert!(!is_alive(child.id(), start));
-        assert!(
-            !children_of(id())
-                .expect("listed")
-                .contains(&(child.id(), start))
-        );
+        assert!(!found.is_alive() && found.is_gone());
+        assert!(!children_of(id()).expect("listed").contains(&found));
     }
 
     #[test]

@@ -21,7 +21,7 @@ pub(super) struct Kept(File);
 
 impl Kept {
     /// Keeps a file; closes it where too many are kept already.
-    pub(super) fn of(file: File) -> Option<Self> {
+    pub(super) fn keep(file: File) -> Option<Self> {
         Self::within(file, limit())
     }
 

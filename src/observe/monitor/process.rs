@@ -7,9 +7,12 @@ use std::fs::File;
 use std::io;
 use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
+use std::str::FromStr;
 
 use nix::errno::Errno;
 use nix::unistd::{SysconfVar, sysconf};
+
+use super::kept::Kept;
 
 /// Kernel thread; `PF_KTHREAD` of the kernel's `include/linux/sched.h`.
 const KERNEL_THREAD: u64 = 0x0020_0000;
@@ -106,7 +109,7 @@ pub(super) fn parse_stat(text: &[u8]) -> Option<Stat> {
     let open = text.iter().position(|byte| *byte == b'(')?;
     let close = text.get(..NAME_END_MAX.min(text.len()))?;
     let close = close.iter().rposition(|byte| *byte == b')')?;
-    let pid = small(text.get(..open)?.trim_ascii())?;
+    let pid = number(text.get(..open)?.trim_ascii())?;
     let name = Name::new(text.get(open + 1..close)?);
     let mut fields = text
         .get(close + 1..)?
@@ -114,11 +117,11 @@ pub(super) fn parse_stat(text: &[u8]) -> Option<Stat> {
         .split(|byte| *byte == b' ');
     let state = *fields.next()?.first()?;
     let (parent, process_group, session) = (
-        small(fields.next()?)?,
-        small(fields.next()?)?,
-        small(fields.next()?)?,
+        number(fields.next()?)?,
+        number(fields.next()?)?,
+        number(fields.next()?)?,
     );
-    let flags = number(fields.nth(2)?)?;
+    let flags: u64 = number(fields.nth(2)?)?;
     let times = CpuTicks {
         user: number(fields.nth(4)?)?,
         system: number(fields.next()?)?,
@@ -189,11 +192,7 @@ pub(super) fn line(text: &[u8], key: &[u8]) -> Option<u64> {
     number(found.trim_ascii().split(u8::is_ascii_whitespace).next()?)
 }
 
-fn number(digits: &[u8]) -> Option<u64> {
-    std::str::from_utf8(digits).ok()?.parse().ok()
-}
-
-fn small(digits: &[u8]) -> Option<u32> {
+fn number<T: FromStr>(digits: &[u8]) -> Option<T> {
     std::str::from_utf8(digits).ok()?.parse().ok()
 }
 
@@ -235,13 +234,19 @@ fn system_value(name: SysconfVar, usual: u64) -> u64 {
 pub(super) struct ProcDir {
     path: PathBuf,
     buffer: Vec<u8>,
+    /// Only in the kernel's `/proc`: a kept file of another directory would outlive its process.
+    keeps_files: bool,
 }
+
+/// The file of a process, once it is kept open.
+pub(super) type KeptOf = Option<Kept>;
 
 impl ProcDir {
     pub(super) fn new(path: &Path) -> Self {
         Self {
             path: path.to_path_buf(),
             buffer: vec![0; BUFFER_BYTES],
+            keeps_files: path == Path::new("/proc"),
         }
     }
 
@@ -253,7 +258,7 @@ impl ProcDir {
     pub(super) fn list(&self, pids: &mut Vec<u32>) -> io::Result<()> {
         pids.clear();
         for entry in std::fs::read_dir(&self.path)? {
-            pids.extend(small(entry?.file_name().as_encoded_bytes()));
+            pids.extend(number::<u32>(entry?.file_name().as_encoded_bytes()));
         }
         pids.sort_unstable();
         Ok(())
@@ -262,45 +267,44 @@ impl ProcDir {
     /// The pid that the kernel gave last, the last field of `loadavg`; `None` where it does not say.
     pub(super) fn last_pid(&mut self) -> Option<u32> {
         let file = File::open(self.path.join("loadavg")).ok()?;
-        let last = |text: &[u8]| small(text.trim_ascii().rsplit(|byte| *byte == b' ').next()?);
+        let last = |text: &[u8]| number(text.trim_ascii().rsplit(|byte| *byte == b' ').next()?);
         read_into(&file, &mut self.buffer, last).ok()
     }
 
-    /// Reads `stat` of a process. The file may be kept: it then shows this process only, whoever gets its pid later.
-    pub(super) fn stat(&mut self, pid: u32) -> io::Result<(Stat, File)> {
-        let file = self.open(pid, "stat")?;
-        Ok((self.stat_again(&file)?, file))
+    /// Reads `stat` of a process; `kept` as for [`ProcDir::read`].
+    pub(super) fn stat(&mut self, pid: u32, kept: Option<&mut KeptOf>) -> io::Result<Stat> {
+        self.read(pid, "stat", parse_stat, kept)
     }
 
-    /// Reads a kept `stat` again. `ESRCH` once the process was waited for.
-    pub(super) fn stat_again(&mut self, file: &File) -> io::Result<Stat> {
-        self.read(file, parse_stat)
-    }
-
-    /// Reads `io` of a process; the file may be kept like that of `stat`.
-    pub(super) fn io(&mut self, pid: u32) -> io::Result<(Io, File)> {
-        let file = self.open(pid, "io")?;
-        Ok((self.io_again(&file)?, file))
-    }
-
-    /// Reads a kept `io` again.
-    pub(super) fn io_again(&mut self, file: &File) -> io::Result<Io> {
-        self.read(file, parse_io)
+    /// Reads `io` of a process.
+    pub(super) fn io(&mut self, pid: u32, kept: Option<&mut KeptOf>) -> io::Result<Io> {
+        self.read(pid, "io", parse_io, kept)
     }
 
     pub(super) fn shmem_bytes(&mut self, pid: u32) -> io::Result<u64> {
-        let file = self.open(pid, "status")?;
-        self.read(&file, parse_shmem_bytes)
+        self.read(pid, "status", parse_shmem_bytes, None)
     }
 
-    fn open(&self, pid: u32, name: &str) -> io::Result<File> {
+    /// Reads a file of a process. One that is `kept` shows this process only, even if another gets its pid later: `ESRCH` once that was
+    /// waited for.
+    fn read<T>(
+        &mut self,
+        pid: u32,
+        name: &str,
+        parse: fn(&[u8]) -> Option<T>,
+        kept: Option<&mut KeptOf>,
+    ) -> io::Result<T> {
+        if let Some(Some(file)) = kept.as_deref() {
+            return read_into(file, &mut self.buffer, parse);
+        }
         let mut path = self.path.join(pid.to_string());
         path.push(name);
-        File::open(path)
-    }
-
-    fn read<T>(&mut self, file: &File, parse: fn(&[u8]) -> Option<T>) -> io::Result<T> {
-        read_into(file, &mut self.buffer, parse)
+        let file = File::open(path)?;
+        let value = read_into(&file, &mut self.buffer, parse)?;
+        if let Some(kept) = kept.filter(|_| self.keeps_files) {
+            *kept = Kept::keep(file);
+        }
+        Ok(value)
     }
 }
 

@@ -6,7 +6,7 @@ use std::path::Path;
 use std::time::Duration;
 
 use super::baseline::{Baseline, count};
-use super::cgroup::{CgroupReader, CgroupReading, Group, JobCgroup};
+use super::cgroup::{CgroupReader, Group, JobCgroup};
 use super::columns::Columns;
 use super::commands::busiest;
 use super::job_signs::JobSigns;
@@ -85,10 +85,9 @@ pub struct Sampler {
     had_root: bool,
     pids: Vec<u32>,
     columns: Columns,
-    /// Why there are no columns of a cgroup, where there might be.
-    no_cgroup: Option<&'static str>,
 }
 
+const NO_CGROUP: &str = "the run has no cgroup of its own that can be read";
 const NO_RANKS: &str = "`srun` ran, and no process that it started was found on this node: CPU, memory and I/O are those of \
                         srun and of what ran beside it";
 
@@ -113,18 +112,6 @@ const CGROUP_COLUMNS: [(&str, Group); 12] = [
 ];
 
 impl Sampler {
-    /// Watches the process tree of `root` in `/proc`.
-    #[must_use]
-    pub fn of_tree(root: TreeRoot) -> Self {
-        Self::of_tree_in(Path::new("/proc"), root)
-    }
-
-    /// Watches the process tree of `root` in a directory that looks like `/proc`.
-    #[must_use]
-    pub fn of_tree_in(proc: &Path, root: TreeRoot) -> Self {
-        Self::new(proc, root, SamplerOptions::default())
-    }
-
     /// Watches the run of `root` by the totals of its cgroup; without one by its process tree.
     #[must_use]
     pub fn of_job(root: TreeRoot, cgroup: Option<&JobCgroup>, options: SamplerOptions) -> Self {
@@ -139,13 +126,12 @@ impl Sampler {
         cgroup: Option<&JobCgroup>,
         options: SamplerOptions,
     ) -> Self {
-        Self::new(proc, root, options).in_cgroup(cgroup)
-    }
-
-    fn new(proc: &Path, root: TreeRoot, options: SamplerOptions) -> Self {
+        let cgroup = cgroup
+            .filter(|cgroup| cgroup.directories.processes.is_some())
+            .map(CgroupReader::new);
         Self {
             tree: Tree::new(proc, root),
-            cgroup: None,
+            cgroup,
             node: Node::new(proc),
             units: Units::of_system(),
             interval_ms: u64::try_from(options.process_interval.as_millis()).unwrap_or(u64::MAX),
@@ -155,19 +141,7 @@ impl Sampler {
             had_root: false,
             pids: Vec::new(),
             columns: Columns::new(),
-            no_cgroup: None,
         }
-    }
-
-    fn in_cgroup(mut self, cgroup: Option<&JobCgroup>) -> Self {
-        self.cgroup = cgroup
-            .filter(|cgroup| cgroup.directories.processes.is_some())
-            .map(CgroupReader::new);
-        self.no_cgroup = self
-            .cgroup
-            .is_none()
-            .then_some("the run has no cgroup of its own that can be read");
-        self
     }
 
     /// Where the run has no cgroup: also watches processes of its job that descend from none of its own.
@@ -215,22 +189,17 @@ impl Sampler {
     #[must_use]
     pub fn missing(&self) -> Vec<Missing> {
         let mut missing = self.columns.missing();
-        let say = |what: &str, why: String| Missing {
-            what: what.to_owned(),
-            why,
-        };
-        let how = self.tree.signs().map_or(String::new(), |signs| {
-            format!(
-                "; its processes are those below its command and those with {} in their environment",
-                signs.job()
-            )
-        });
-        missing.extend(
-            self.no_cgroup
-                .map(|why| say("cgroup", format!("{why}{how}"))),
-        );
+        if self.cgroup.is_none() {
+            let how = self.tree.signs().map_or(String::new(), |signs| {
+                format!(
+                    "; its processes are those below its command and those with {} in their environment",
+                    signs.job()
+                )
+            });
+            missing.push(Missing::new("cgroup", format!("{NO_CGROUP}{how}")));
+        }
         if self.tree.lacks_ranks() {
-            missing.push(say("ranks", NO_RANKS.to_owned()));
+            missing.push(Missing::new("ranks", NO_RANKS));
         }
         missing
     }
@@ -308,7 +277,7 @@ impl Sampler {
 
     /// Decides on the sources and takes the baseline: what the cgroup and its processes have counted by now, but for what
     /// the run's own process tree has.
-    fn begin(&mut self, reading: Option<&CgroupReading>) {
+    fn begin(&mut self, reading: Option<&Sample>) {
         self.baseline.is_taken = true;
         let Some(reading) = reading else { return };
         let used = self
@@ -329,14 +298,13 @@ impl Sampler {
                 Ledger::begun(system_us, used[1]),
             )
         };
-        if let Some(cpu) = reading.cpu {
+        if let Some((user_us, system_us)) = reading.cpu_user_us.zip(reading.cpu_system_us) {
             baseline.cpu_is_of_cgroup = true;
-            (baseline.cpu_user, baseline.cpu_system) = of_cpu(cpu.user_us, cpu.system_us);
+            (baseline.cpu_user, baseline.cpu_system) = of_cpu(user_us, system_us);
         }
-        if let Some(io) = reading.io {
-            baseline.cgroup_io_read = Some(Ledger::begun(io.read_bytes, used_io.read_bytes));
-            baseline.cgroup_io_write = Some(Ledger::begun(io.write_bytes, used_io.write_bytes));
-        }
+        let begun = |bytes: Option<u64>, used| Some(Ledger::begun(bytes?, used));
+        baseline.cgroup_io_read = begun(reading.io_read_bytes, used_io.read_bytes);
+        baseline.cgroup_io_write = begun(reading.io_write_bytes, used_io.write_bytes);
         let listed = self
             .cgroup
             .as_mut()
@@ -418,38 +386,29 @@ impl Sampler {
         }
     }
 
-    fn put_cgroup(&mut self, sample: &mut Sample, reading: &CgroupReading) {
+    fn put_cgroup(&mut self, sample: &mut Sample, reading: &Sample) {
         let baseline = &mut self.baseline;
-        if let Some(cpu) = reading.cpu.filter(|_| baseline.cpu_is_of_cgroup) {
-            sample.cpu_user_us = Some(baseline.cpu_user.settle(cpu.user_us, 0));
-            sample.cpu_system_us = Some(baseline.cpu_system.settle(cpu.system_us, 0));
+        if baseline.cpu_is_of_cgroup
+            && let Some((user_us, system_us)) = reading.cpu_user_us.zip(reading.cpu_system_us)
+        {
+            sample.cpu_user_us = Some(baseline.cpu_user.settle(user_us, 0));
+            sample.cpu_system_us = Some(baseline.cpu_system.settle(system_us, 0));
         }
-        let read = count(
-            &mut baseline.cgroup_io_read,
-            reading.io.map(|io| io.read_bytes),
-        );
-        let written = count(
-            &mut baseline.cgroup_io_write,
-            reading.io.map(|io| io.write_bytes),
-        );
+        let read = count(&mut baseline.cgroup_io_read, reading.io_read_bytes);
+        let written = count(&mut baseline.cgroup_io_write, reading.io_write_bytes);
         sample.io_read_bytes = larger(sample.io_read_bytes, read, baseline.io_read.last());
         sample.io_write_bytes = larger(sample.io_write_bytes, written, baseline.io_write.last());
-        sample.cpu_throttled_us = count(&mut baseline.throttled, reading.throttled_us);
-        sample.mem_anon_bytes = reading.memory.anon;
-        sample.mem_file_bytes = reading.memory.file;
-        sample.mem_shmem_bytes = reading.memory.shmem;
-        sample.mem_peak_bytes = reading.peak_bytes;
-        sample.mem_oom_kills = count(&mut baseline.oom_kills, reading.oom_kills);
-        let (cpu, memory, io) = (
-            reading.cpu_pressure,
-            reading.memory_pressure,
-            reading.io_pressure,
-        );
-        sample.psi_cpu_some_us = count(&mut baseline.psi_cpu_some, cpu.some_us);
-        sample.psi_mem_some_us = count(&mut baseline.psi_mem_some, memory.some_us);
-        sample.psi_mem_full_us = count(&mut baseline.psi_mem_full, memory.full_us);
-        sample.psi_io_some_us = count(&mut baseline.psi_io_some, io.some_us);
-        sample.psi_io_full_us = count(&mut baseline.psi_io_full, io.full_us);
+        sample.mem_anon_bytes = reading.mem_anon_bytes;
+        sample.mem_file_bytes = reading.mem_file_bytes;
+        sample.mem_shmem_bytes = reading.mem_shmem_bytes;
+        sample.mem_peak_bytes = reading.mem_peak_bytes;
+        sample.cpu_throttled_us = count(&mut baseline.throttled, reading.cpu_throttled_us);
+        sample.mem_oom_kills = count(&mut baseline.oom_kills, reading.mem_oom_kills);
+        sample.psi_cpu_some_us = count(&mut baseline.psi_cpu_some, reading.psi_cpu_some_us);
+        sample.psi_mem_some_us = count(&mut baseline.psi_mem_some, reading.psi_mem_some_us);
+        sample.psi_mem_full_us = count(&mut baseline.psi_mem_full, reading.psi_mem_full_us);
+        sample.psi_io_some_us = count(&mut baseline.psi_io_some, reading.psi_io_some_us);
+        sample.psi_io_full_us = count(&mut baseline.psi_io_full, reading.psi_io_full_us);
     }
 }
 
@@ -492,7 +451,7 @@ mod tests {
             supervisor,
             exclude: vec![],
         };
-        Sampler::of_tree_in(proc.path(), root)
+        Sampler::of_job_in(proc.path(), root, None, SamplerOptions::default())
     }
 
     fn user_ticks(sampler: &mut Sampler) -> u64 {
@@ -582,7 +541,7 @@ mod tests {
         proc.put(Process { state: 'Z', ..ROOT });
         assert_eq!(has(sampler.sample(1500)), (true, false));
         assert_eq!(has(sampler.sample(2500)), no);
-        assert_eq!(sampler.missing(), []);
+        assert_eq!(sampler.missing().len(), 1);
     }
 
     #[test]
@@ -644,7 +603,7 @@ mod tests {
     fn what_was_never_read_is_missing_with_a_reason() {
         let proc = FakeProc::new();
         let mut nothing = sampler(&proc, None);
-        assert_eq!(nothing.missing(), []);
+        assert_eq!(nothing.missing().len(), 1);
         assert_eq!(
             nothing.sample(3),
             Sample {
@@ -652,7 +611,7 @@ mod tests {
                 ..Sample::default()
             }
         );
-        assert_eq!(nothing.missing().len(), 8 + 7);
+        assert_eq!(nothing.missing().len(), 8 + 7 + 1);
         assert!(
             nothing
                 .missing()
@@ -673,11 +632,16 @@ mod tests {
             .collect();
         assert_eq!(
             missing,
-            ["mem_shmem_bytes", "io_read_bytes", "io_write_bytes"]
+            [
+                "mem_shmem_bytes",
+                "io_read_bytes",
+                "io_write_bytes",
+                "cgroup"
+            ]
         );
         proc.put_io(100, 0, 0);
         assert_eq!(no_io.sample_all(4).io_read_bytes, Some(0));
-        assert_eq!(no_io.missing().len(), 1);
+        assert_eq!(no_io.missing().len(), 2);
     }
 
     /// The run of process 100, whose shell, process 90, came before it; one tick of the clock is 10,000 us.

@@ -13,8 +13,7 @@ use std::io;
 use std::path::Path;
 
 use super::job_signs::JobSigns;
-use super::kept::Kept;
-use super::process::{CpuTicks, Io, ProcDir, Stat, is_gone, read_stat};
+use super::process::{CpuTicks, Io, KeptOf, ProcDir, Stat, is_gone, read_stat};
 
 /// Ticks after which a process that was no member is looked at again: it may have changed its group, or its pid may
 /// have passed on unseen. The looks are spread over the ticks.
@@ -64,8 +63,8 @@ struct Member {
     io_as_of: CpuTicks,
     /// Its shared memory in bytes, and the resident pages that it had then.
     shmem: Option<(u64, u64)>,
-    file: Option<Kept>,
-    io_file: Option<Kept>,
+    file: KeptOf,
+    io_file: KeptOf,
 }
 
 impl Member {
@@ -81,15 +80,8 @@ impl Member {
     }
 
     /// Reads it again; false where it is gone. What may not be read any more keeps its last values.
-    fn read(&mut self, proc: &mut ProcDir, keep: bool) -> bool {
-        let read = match &self.file {
-            Some(file) => proc.stat_again(file),
-            None => proc.stat(self.stat.pid).map(|(stat, file)| {
-                self.file = Some(file).filter(|_| keep).and_then(Kept::of);
-                stat
-            }),
-        };
-        match read {
+    fn read(&mut self, proc: &mut ProcDir) -> bool {
+        match proc.stat(self.stat.pid, Some(&mut self.file)) {
             Ok(stat) if stat.start_time_ticks == self.stat.start_time_ticks => self.stat = stat,
             Ok(_) => return false,
             Err(error) => return !is_gone(&error),
@@ -98,18 +90,11 @@ impl Member {
     }
 
     /// Reads its I/O. One that used no CPU time since then has read and written next to nothing: it is asked again where `all`.
-    fn read_io(&mut self, proc: &mut ProcDir, keep: bool, all: bool) -> io::Result<()> {
+    fn read_io(&mut self, proc: &mut ProcDir, all: bool) -> io::Result<()> {
         if !all && self.io.is_some() && self.io_as_of == self.stat.times_with_children() {
             return Ok(());
         }
-        self.io = Some(match &self.io_file {
-            Some(file) => proc.io_again(file)?,
-            None => {
-                let (io, file) = proc.io(self.stat.pid)?;
-                self.io_file = Some(file).filter(|_| keep).and_then(Kept::of);
-                io
-            }
-        });
+        self.io = Some(proc.io(self.stat.pid, Some(&mut self.io_file))?);
         self.io_as_of = self.stat.times_with_children();
         Ok(())
     }
@@ -154,8 +139,6 @@ pub(super) struct Tree {
     /// The kernel's last pid when the processes were listed: while it stays, there are no new ones.
     last_pid: Option<u32>,
     tick: u64,
-    /// Files stay open. Only in the kernel's `/proc`: a kept file of another directory would outlive its process.
-    keeps_files: bool,
     /// Anything was ever read.
     seen: bool,
     /// The root's group still holds its processes. (Its number is free for others after them.)
@@ -174,8 +157,8 @@ impl Tree {
     pub(super) fn new(path: &Path, root: TreeRoot) -> Self {
         let mut proc = ProcDir::new(path);
         let supervisor = root.supervisor.and_then(|pid| {
-            let process = Member::new(proc.stat(pid).ok()?.0);
-            let io_before = proc.io(pid).map(|(io, _)| io).unwrap_or_default();
+            let process = Member::new(proc.stat(pid, None).ok()?);
+            let io_before = proc.io(pid, None).unwrap_or_default();
             Some(Supervisor {
                 process,
                 io_before,
@@ -191,7 +174,6 @@ impl Tree {
             listing: Vec::new(),
             last_pid: None,
             tick: 0,
-            keeps_files: path == Path::new("/proc"),
             seen: false,
             group_lives: true,
             session_lives: true,
@@ -247,7 +229,7 @@ impl Tree {
     fn read_listing(&mut self) -> Result<Totals, String> {
         self.tick += 1;
         if let Some(supervisor) = &mut self.supervisor {
-            supervisor.is_alive &= supervisor.process.read(&mut self.proc, self.keeps_files);
+            supervisor.is_alive &= supervisor.process.read(&mut self.proc);
         }
         let vanished = self.read_members();
         let mut newcomers = self.read_newcomers();
@@ -272,7 +254,7 @@ impl Tree {
     fn read_members(&mut self) -> CpuTicks {
         let mut vanished = CpuTicks::default();
         self.members.retain_mut(|member| {
-            let is_there = member.read(&mut self.proc, self.keeps_files);
+            let is_there = member.read(&mut self.proc);
             if !is_there {
                 vanished.add(member.stat.times_with_children());
                 self.known.remove(&member.stat.pid);
@@ -303,8 +285,8 @@ impl Tree {
                     continue;
                 }
             }
-            match self.proc.stat(pid) {
-                Ok((stat, _)) => newcomers.push(stat),
+            match self.proc.stat(pid, None) {
+                Ok(stat) => newcomers.push(stat),
                 Err(error) if is_gone(&error) => {}
                 // Hidden (`hidepid=1`): not asked again at every tick.
                 Err(_) => {
@@ -446,7 +428,7 @@ impl Tree {
         if let Some(supervisor) = &mut self.supervisor {
             if supervisor.is_alive {
                 let process = &mut supervisor.process;
-                let _ = process.read_io(&mut self.proc, self.keeps_files, true);
+                let _ = process.read_io(&mut self.proc, true);
             }
             is_known = supervisor.process.io.is_some();
             totals.io = supervisor
@@ -456,7 +438,7 @@ impl Tree {
                 .since(supervisor.io_before);
         }
         for member in &mut self.members {
-            if let Err(error) = member.read_io(&mut self.proc, self.keeps_files, all) {
+            if let Err(error) = member.read_io(&mut self.proc, all) {
                 why = format!("cannot read io of process {}: {error}", member.stat.pid);
                 if is_gone(&error) {
                     totals.vanished.add(member.io.take().unwrap_or_default());
@@ -515,9 +497,7 @@ impl Tree {
             .filter(|member| self.is_root(&member.stat));
         let stat = match kept.find_map(|member| member.file.as_ref()) {
             Some(file) => read_stat(file),
-            None => ProcDir::new(self.proc.path())
-                .stat(self.root.pid)
-                .map(|(stat, _)| stat),
+            None => ProcDir::new(self.proc.path()).stat(self.root.pid, None),
         };
         stat.is_ok_and(|stat| self.is_root(&stat) && !stat.is_ended())
     }

@@ -5,6 +5,7 @@ use base64::engine::general_purpose::STANDARD;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
 use crate::job::JobId;
+use crate::observe::monitor::identity::Process;
 use crate::record::{
     Event, Gap, GpuFacts, GpuUsage, MeasureKey, Missing, NodeRecord, Progress, RunRecord, Sample,
     Usage,
@@ -88,15 +89,6 @@ pub enum Response {
     Status(Box<DaemonStatus>),
     /// To anything: it was not done.
     Refused(Refusal),
-}
-
-/// A process: a pid and when it was started, since pids are used again.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Process {
-    /// Its pid, as the sender sees it.
-    pub pid: u32,
-    /// When it was started, in clock ticks since boot.
-    pub start_time_ticks: u64,
 }
 
 /// A run to watch. The daemon takes user, cgroup and processes from the kernel; what stands here names and describes.

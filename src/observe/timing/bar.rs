@@ -57,15 +57,10 @@ impl<'a> Bar<'a> {
     /// Its pace, as steps per second or as seconds per step.
     pub(super) fn pace<'f>(&self) -> Facts<'f> {
         let throughput = self.per_second.and_then(|(value, unit)| {
-            let unit = match unit.trim().to_ascii_lowercase().as_str() {
-                "it" | "its" | "iter" | "iters" => "it/s",
-                "step" | "steps" | "batch" | "batches" | "ba" => "steps/s",
-                "sample" | "samples" | "example" | "examples" | "img" | "imgs" | "image"
-                | "images" | "seq" | "ex" => "samples/s",
-                "token" | "tokens" | "tok" => "tokens/s",
-                "frame" | "frames" => "frames/s",
-                "word" | "words" => "words/s",
-                _ => return None,
+            let unit = match unit.trim() {
+                "ba" => "steps/s",
+                "ex" => "samples/s",
+                unit => scan::unit_per_second(unit)?,
             };
             Rate::of_run(value, unit)
         });
@@ -101,7 +96,7 @@ pub(super) fn postfix<'a>(
     named: fn(&'a str) -> Option<Cow<'a, str>>,
     facts: &mut Facts<'a>,
 ) {
-    let mut numbers = scan::Numbers::of(text);
+    let mut numbers = scan::Numbers::new(text);
     while let Some((between, value, from)) = numbers.next_number() {
         let behind = scan::number(from).map_or("", |(_, rest)| rest);
         // Names of versions, as of runs, begin with a digit: `v_num=2f4k`.

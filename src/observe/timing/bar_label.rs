@@ -44,7 +44,7 @@ pub(super) fn subject(label: &str) -> Subject {
     {
         return Subject::Epoch(epoch, None);
     }
-    if let Some((epoch, epochs)) = epoch_number::of_label(label) {
+    if let Some((epoch, epochs)) = epoch_number::epoch_in_label(label) {
         return Subject::Epoch(epoch, epochs);
     }
     if scan::holds(label, "epoch") {

@@ -95,7 +95,7 @@ pub(super) fn prefix(before: &str) -> Option<bool> {
 }
 
 /// The epoch that the label of a bar names: `Train Epoch 3/10`, `Epoch [3] loss 0.1`, `[3/10]`, `Train 3/10`.
-pub(super) fn of_label(label: &str) -> Option<(u64, Option<u64>)> {
+pub(super) fn epoch_in_label(label: &str) -> Option<(u64, Option<u64>)> {
     // `Training for epoch_3`, `Ep 3`
     let joined = || {
         let after = scan::after(label, "epoch_").or_else(|| label.trim_start().strip_prefix("Ep "));

@@ -3,7 +3,8 @@
 use std::borrow::Cow;
 use std::fmt::Debug;
 
-use super::curve::is_of_evaluation;
+use serde::Deserialize;
+
 use crate::record::Scope;
 
 /// The longest duration that is believed, in seconds: three years. What is longer is a misprint, or was never a duration.
@@ -96,7 +97,8 @@ impl<'a> Facts<'a> {
 pub(super) type Count = (u64, Option<u64>);
 
 /// What a line says.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "kebab-case")]
 pub(super) enum Says {
     /// How many epochs, or steps of an epoch, there will be.
     Announce,
@@ -136,8 +138,8 @@ impl Says {
         )
     }
 
-    /// True where a later line of the same form says all that this one says, but for figures.
-    fn is_passing(self) -> bool {
+    /// True where lines mean behind it what they meant before.
+    pub(super) fn is_passing(self) -> bool {
         use Says::{Figures, Iteration, Mention, RunStep, Step, Within};
         matches!(
             self,
@@ -276,19 +278,6 @@ impl<'a> Event<'a> {
     fn counts(self, (step, of): Count) -> Self {
         let step = Some(step);
         Self { step, of, ..self }
-    }
-
-    /// True where nothing is lost if a later line of the same form is read in the place of this one: of an evaluation
-    /// every figure is kept.
-    pub(super) fn is_passing(&self) -> bool {
-        let mut names = self.facts.metrics.iter().map(|(name, _)| name);
-        self.says.is_passing() && !names.any(|name| is_of_evaluation(name))
-    }
-
-    /// The step that it is about, and whether their number is known, where it is about a step and nothing else.
-    pub(super) fn counted(&self) -> Option<(u64, bool)> {
-        matches!(self.says, Says::Step | Says::RunStep | Says::Iteration)
-            .then_some((self.step?, self.of.is_some()))
     }
 }
 

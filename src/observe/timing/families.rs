@@ -1,8 +1,7 @@
 //! The list of recognisers.
 
-use super::boxed::Boxed;
 use super::event::Recogniser;
-use super::forms::{Known, PROGRAMS};
+use super::forms;
 use super::hf_trainer::HfTrainer;
 use super::keras::Keras;
 use super::lightning::Lightning;
@@ -21,12 +20,11 @@ pub(super) fn all() -> Vec<Box<dyn Recogniser>> {
         Box::new(HfTrainer::default()),
         Box::new(Yolo::default()),
     ];
-    for program in PROGRAMS.iter() {
-        all.push(Box::new(Known::new(program)));
+    for program in forms::programs() {
+        all.push(Box::new(program));
     }
-    let others: [Box<dyn Recogniser>; 5] = [
+    let others: [Box<dyn Recogniser>; 4] = [
         Box::new(Table::default()),
-        Box::new(Boxed::default()),
         Box::new(PlainLines::default()),
         Box::new(Tqdm::default()),
         Box::new(Score::default()),

@@ -9,7 +9,7 @@ use std::collections::BTreeMap;
 use crate::record::{Epoch, EpochNumbering, Progress, StepMark, Throughput};
 
 use super::curve::{Curves, Moment};
-use super::event::{Event, Facts, Says, is_time};
+use super::event::{Event, Facts, Metric, Says, is_time};
 use super::names::{self, Trained};
 use super::pace::{Pace, seconds_between};
 
@@ -125,31 +125,25 @@ impl Fold {
             return;
         }
         let last = self.progress.last_step;
-        let running = self
-            .open
-            .as_ref()
-            .map(|open| open.epoch)
-            .or(self.ended.map(|ended| ended.epoch));
+        let open = self.open.as_ref().map(|open| open.epoch);
+        let running = open.or(self.ended.map(|ended| ended.epoch));
         let moment = Moment {
             epoch: running.filter(|_| self.numbered),
             step: last.and_then(|last| last.step),
             at_ms,
         };
         let is_evaluation = event.says == Says::Validation;
-        let names: Vec<_> = facts
-            .metrics
-            .iter()
-            .map(|(name, value)| (names::canonical(name), *value))
-            .collect();
+        let named = |(name, value): &Metric<'_>| (names::canonical(name).into_owned(), *value);
+        let names: Vec<_> = facts.metrics.iter().map(named).collect();
         self.curves.add(
             moment,
             is_evaluation,
-            names.iter().map(|(name, value)| (name.as_ref(), *value)),
+            names.iter().map(|(name, value)| (name.as_str(), *value)),
         );
     }
 
     fn take(&mut self, event: &Event<'_>, at_ms: Option<u64>) {
-        self.announce(event.epochs);
+        self.progress.epochs_announced = event.epochs.or(self.progress.epochs_announced);
         let facts = &event.facts;
         match (event.says, event.epoch) {
             (Says::Announce, _) => {
@@ -219,10 +213,6 @@ impl Fold {
         self.shorter += u32::from(self.run_end.is_some_and(|before| seconds < before));
         self.run_end = Some(seconds);
         self.progress.run_seconds = Some(seconds).filter(|_| self.shorter < 2);
-    }
-
-    fn announce(&mut self, epochs: Option<u64>) {
-        self.progress.epochs_announced = epochs.or(self.progress.epochs_announced);
     }
 
     fn start(&mut self, epoch: u64, at_ms: Option<u64>) {
@@ -569,19 +559,10 @@ impl Fold {
 /// True where the printed times of epochs are those since the beginning: three or more, each longer than the one before by
 /// about the first.
 fn grow_like_a_sum(epochs: &[Epoch]) -> bool {
-    let times: Vec<f64> = epochs
-        .iter()
-        .filter_map(|epoch| epoch.printed_seconds)
-        .collect();
-    let Some(first) = times
-        .first()
-        .filter(|first| times.len() > 2 && **first >= 1.0)
-    else {
-        return false;
-    };
-    times
-        .windows(2)
-        .all(|pair| (0.5..2.0).contains(&((pair[1] - pair[0]) / first)))
+    let printed = epochs.iter().filter_map(|epoch| epoch.printed_seconds);
+    let times: Vec<f64> = printed.collect();
+    let is_like_first = |pair: &[f64]| (0.5..2.0).contains(&((pair[1] - pair[0]) / times[0]));
+    times.len() > 2 && times[0] >= 1.0 && times.windows(2).all(is_like_first)
 }
 
 /// How long an epoch took by the clock. Where its beginning and its end were read at one go the clock cannot tell, nor

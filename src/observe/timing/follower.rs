@@ -1,37 +1,46 @@
 //! Follows an output: cuts it into lines, shows them to the recognisers, and makes one progress of what those say.
 
 use aho_corasick::{AhoCorasick, MatchKind};
+use serde::Serialize;
 
-use super::counter::{Counted, MAX_COMPARED, supersedes};
 use super::dull::{self, Dull};
 use super::event::{Event, Line, Recogniser, Says, Weight};
 use super::families;
 use super::fold::Fold;
 use super::lines::{Lines, Piece, plain};
 use super::names;
-use super::pattern::{Pattern, PatternError};
+use super::pattern::{self, PatternError};
 use super::prefix;
 use super::screen::Screen;
 use super::stamp;
 use crate::job::TimingPattern;
 use crate::record::{EpochNumbering, MetricPoint, PointKind, Progress};
 
-/// Bytes of a line that [`Evidence::text`] holds at most.
+/// Bytes of a line that [`Place::text`] holds at most.
 const EVIDENCE_BYTES: usize = 240;
 
-/// A line from which something was recognised: the first and the last of its recogniser and kind.
-#[derive(Debug, Clone, PartialEq, Eq)]
+/// Lines of one kind from which a recogniser read something.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Evidence {
     /// Who recognised it.
     pub recogniser: &'static str,
     /// What it says: `epoch begins`, `step`, `epoch ends`, `validation`, ...
-    pub kind: &'static str,
+    pub says: &'static str,
     /// How many lines say it.
     pub lines: u64,
-    /// The first of them: its number, from 1, and its text.
-    pub first: (u64, String),
+    /// The first of them.
+    pub first: Place,
     /// The last of them.
-    pub last: (u64, String),
+    pub last: Place,
+}
+
+/// A line of the output.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct Place {
+    /// Its number, from 1.
+    pub line: u64,
+    /// Its text, of at most 240 bytes.
+    pub text: String,
 }
 
 /// Follows the output of a training.
@@ -43,12 +52,6 @@ pub struct Evidence {
 #[derive(Debug)]
 pub struct Follower {
     lines: Lines,
-    reader: Reader,
-}
-
-/// What reads whole lines.
-#[derive(Debug)]
-struct Reader {
     speakers: Vec<Speaker>,
     triggers: Triggers,
     /// The mark of the rank that is followed.
@@ -60,34 +63,10 @@ struct Reader {
     /// Events so far that only a rank that reports its training says: several may print heads.
     of_training: u64,
     evidence: Option<Vec<Evidence>>,
-    last: Last,
     dull: Dull,
     screen: Screen,
     /// The recognisers that want every line.
     wanting: u64,
-}
-
-/// What came of showing a line to the recognisers.
-#[derive(Debug, Clone, Copy)]
-enum Said {
-    /// It is of a rank that is not followed: nobody was asked.
-    Unasked,
-    Nothing,
-    /// It is about a step and nothing else, where one is given; else figures that change nothing.
-    Passing(Option<Counted>),
-    /// Something from which on lines may mean something else.
-    More,
-}
-
-/// The last line that was of interest, for as long as it was about a step alone. A line that differs from it only by a later
-/// step is held back until another comes.
-#[derive(Debug, Default)]
-struct Last {
-    bytes: Vec<u8>,
-    /// The step that it is about; `None` where it is about more.
-    counted: Option<Counted>,
-    /// How it came, where it was not read yet.
-    held: Option<(bool, Option<u64>, u64)>,
 }
 
 /// A recogniser and what became of its words.
@@ -111,7 +90,7 @@ struct Triggers {
 }
 
 impl Triggers {
-    fn of(speakers: &[Speaker]) -> Self {
+    fn new(speakers: &[Speaker]) -> Self {
         let (mut texts, mut sets): (Vec<&str>, Vec<u64>) = (Vec::new(), Vec::new());
         let mut always = 0;
         for (index, speaker) in speakers.iter().enumerate() {
@@ -157,7 +136,7 @@ impl Follower {
     /// [`PatternError`] where the pattern cannot be used.
     pub fn new(pattern: Option<&TimingPattern>) -> Result<Self, PatternError> {
         let recognisers = match pattern {
-            Some(pattern) => vec![Box::new(Pattern::compile(pattern)?) as Box<dyn Recogniser>],
+            Some(pattern) => vec![Box::new(pattern::compile(pattern)?) as Box<dyn Recogniser>],
             None => families::all(),
         };
         let silent = |recogniser| Speaker {
@@ -167,23 +146,18 @@ impl Follower {
             certain: None,
         };
         let speakers: Vec<_> = recognisers.into_iter().map(silent).collect();
-        let triggers = Triggers::of(&speakers);
-        let reader = Reader {
+        Ok(Self {
+            lines: Lines::default(),
+            triggers: Triggers::new(&speakers),
             speakers,
-            triggers,
             rank: None,
             line: 0,
             spoken: 0,
             of_training: 0,
             evidence: None,
-            last: Last::default(),
             dull: Dull::default(),
             screen: Screen::default(),
             wanting: 0,
-        };
-        Ok(Self {
-            lines: Lines::default(),
-            reader,
         })
     }
 
@@ -191,39 +165,32 @@ impl Follower {
     /// the time of a line from its beginning, where a logger wrote one.
     #[must_use]
     pub fn of_saved(mut self) -> Self {
-        self.reader.evidence = Some(Vec::new());
+        self.evidence = Some(Vec::new());
         self
     }
 
     /// Takes the next bytes of the output. `at_ms` is when they were seen, in Unix milliseconds UTC; `None` for a saved
     /// output, whose epochs then have no times by the clock.
     pub fn feed(&mut self, bytes: &[u8], at_ms: Option<u64>) {
-        let Self { lines, reader } = self;
-        lines.feed(bytes, at_ms, |piece| reader.take(piece));
-        reader.read_held();
+        let mut lines = std::mem::take(&mut self.lines);
+        lines.feed(bytes, at_ms, |piece| self.take(piece));
+        self.lines = lines;
     }
 
     /// Takes a last line without line end as finished: the output is over.
     pub fn finish(&mut self, at_ms: Option<u64>) {
-        let Self { lines, reader } = self;
-        lines.finish(at_ms, |piece| reader.take(piece));
-        reader.read_held();
-        for index in 0..reader.speakers.len() {
-            reader.listen(index, "", at_ms, |recogniser, say| recogniser.finish(say));
+        let mut lines = std::mem::take(&mut self.lines);
+        lines.finish(at_ms, |piece| self.take(piece));
+        for index in 0..self.speakers.len() {
+            self.listen(index, "", at_ms, |recogniser, say| recogniser.finish(say));
         }
-    }
-
-    /// Returns what was recognised so far.
-    #[must_use]
-    pub fn progress(&self) -> Progress {
-        self.reader.progress()
     }
 
     /// The lines from which something was recognised, in the order in which they first came; nothing unless
     /// [`Follower::of_saved`].
     #[must_use]
     pub fn evidence(&self) -> &[Evidence] {
-        self.reader.evidence.as_deref().unwrap_or_default()
+        self.evidence.as_deref().unwrap_or_default()
     }
 }
 
@@ -247,137 +214,53 @@ impl Speaker {
     }
 }
 
-impl Last {
-    fn keep(&mut self, bytes: &[u8]) {
-        self.bytes.clear();
-        self.bytes
-            .extend_from_slice(&bytes[..bytes.len().min(MAX_COMPARED)]);
-    }
-}
-
-impl Reader {
-    /// Takes the next line: holds it back where it is the last one again with a later step, else reads it.
+impl Follower {
+    /// Reads the next line, unless lines of its form have said nothing before.
     fn take(&mut self, piece: Piece<'_>) {
         if self.screen.repeats(&piece) {
             return;
         }
-        if memchr::memchr(0, piece.bytes).is_some() {
-            let narrow = without_nuls(piece.bytes);
-            return self.take_plain(Piece {
-                bytes: &narrow,
-                ..piece
-            });
-        }
-        self.take_plain(piece);
-    }
-
-    fn take_plain(&mut self, piece: Piece<'_>) {
-        // Whoever asks for the evidence wants to know of every line.
-        if self.evidence.is_some() || piece.bytes.len() > MAX_COMPARED {
-            self.read_held();
-            let wanted = self.wanted(piece.bytes);
-            self.read(piece, wanted);
-            self.last.counted = None;
-            self.dull.clear();
-            return;
-        }
-        if let Some(counted) = self.last.counted
-            && let Some(step) = supersedes(&self.last.bytes, piece.bytes, counted)
-        {
-            self.last.counted = Some(Counted { step, ..counted });
-            self.last.keep(piece.bytes);
-            self.last.held = Some((piece.redrawn, piece.at_ms, piece.line));
-            return;
-        }
-        let form = dull::form(piece.bytes);
-        // The user's expression may look at digits.
-        if !self.is_pattern() && self.dull.passes_over(form) {
-            return;
-        }
-        let wanted = self.wanted(piece.bytes);
-        if wanted == 0 {
-            self.dull.said_nothing(form);
-            return;
-        }
-        self.read_held();
-        match self.read(piece, wanted) {
-            Said::Unasked => self.last.counted = None,
-            Said::Nothing => {
-                self.last.counted = None;
-                self.dull.said_nothing(form);
-            }
-            Said::Passing(counted) => self.last.counted = counted,
-            Said::More => {
-                self.last.counted = None;
-                self.dull.clear();
-            }
-        }
-        self.last.keep(piece.bytes);
-    }
-
-    /// Reads the line that was held back.
-    fn read_held(&mut self) {
-        let Some((redrawn, at_ms, line)) = self.last.held.take() else {
-            return;
-        };
-        let bytes = std::mem::take(&mut self.last.bytes);
-        let wanted = self.wanted(&bytes);
-        self.last.counted = match self.read(
-            Piece {
-                bytes: &bytes,
-                redrawn,
-                at_ms,
-                line,
-            },
-            wanted,
-        ) {
-            Said::Passing(counted) => counted,
-            Said::Unasked | Said::Nothing => None,
-            Said::More => {
-                self.dull.clear();
-                None
-            }
-        };
-        self.last.bytes = bytes;
-    }
-
-    /// The recognisers that a line interests.
-    fn wanted(&self, bytes: &[u8]) -> u64 {
-        self.triggers.find(bytes) | self.wanting
-    }
-
-    /// Shows a line to the recognisers.
-    fn read(&mut self, piece: Piece<'_>, wanted: u64) -> Said {
-        let Piece {
-            bytes,
-            redrawn,
-            at_ms,
-            line,
-        } = piece;
-        self.line = line;
-        let text = plain(bytes);
-        // The user wrote the pattern for whole lines.
-        let (rank, unmarked) = if self.is_pattern() {
-            (None, &*text)
+        let narrow;
+        let bytes = if memchr::memchr(0, piece.bytes).is_some() {
+            narrow = without_nuls(piece.bytes);
+            &narrow
         } else {
-            prefix::split(&text)
+            piece.bytes
         };
-        if self
-            .rank
-            .as_deref()
-            .is_some_and(|followed| rank.is_some_and(|rank| rank != followed))
-        {
-            return Said::Unasked;
+        let form = dull::form(bytes);
+        // The user's expression may look at digits, and who asks for the evidence wants to know of every line.
+        let may_pass = !self.is_pattern() && self.evidence.is_none();
+        if may_pass && self.dull.passes_over(form) {
+            return;
         }
-        let at_ms = at_ms.or_else(|| self.evidence.as_ref().and_then(|_| stamp::read(&text)));
-        let text = unmarked;
+        let wanted = self.triggers.find(bytes) | self.wanting;
+        let speaks = wanted != 0 && self.read(Piece { bytes, ..piece }, wanted);
+        self.dull.note(form, speaks);
+    }
+
+    /// Shows a line to the recognisers; false where none said anything.
+    fn read(&mut self, piece: Piece<'_>, wanted: u64) -> bool {
+        let Piece { redrawn, line, .. } = piece;
+        self.line = line;
+        let whole = plain(piece.bytes);
+        // The user wrote the pattern for whole lines.
+        let (rank, text) = if self.is_pattern() {
+            (None, &*whole)
+        } else {
+            prefix::split(&whole)
+        };
+        let is_of_another = |followed| rank.is_some_and(|rank| rank != followed);
+        if self.rank.as_deref().is_some_and(is_of_another) {
+            return true;
+        }
+        let stamp = || stamp::read(&whole).filter(|_| self.evidence.is_some());
+        let at_ms = piece.at_ms.or_else(stamp);
         let (before, spoken) = (self.of_training, self.spoken);
-        let (mut counted, mut passing) = (None, true);
+        let mut is_passing = true;
         for index in (0..self.speakers.len()).filter(|index| wanted & 1 << index != 0) {
             self.listen(index, text, at_ms, |recogniser, say| {
                 recogniser.read(&Line { text, redrawn }, &mut |event| {
-                    counted = counted.or(event.counted());
-                    passing &= event.is_passing();
+                    is_passing &= event.says.is_passing();
                     say(event);
                 });
             });
@@ -386,11 +269,10 @@ impl Reader {
             self.rank = rank.map(Box::from);
         }
         self.ask_who_wants();
-        match passing {
-            _ if self.spoken == spoken => Said::Nothing,
-            true => Said::Passing(counted.map(|(step, of)| Counted { step, of })),
-            false => Said::More,
+        if !is_passing {
+            self.dull.clear();
         }
+        self.spoken > spoken
     }
 
     /// True where the user's own expression is the only recogniser.
@@ -456,7 +338,9 @@ impl Reader {
         });
     }
 
-    fn progress(&self) -> Progress {
+    /// Returns what was recognised so far.
+    #[must_use]
+    pub fn progress(&self) -> Progress {
         let mut speaking: Vec<&Speaker> = self
             .speakers
             .iter()
@@ -616,16 +500,14 @@ fn fill_figures(progress: &mut Progress, other: Progress) {
 fn note(
     evidence: &mut Vec<Evidence>,
     recogniser: &'static str,
-    kind: &'static str,
+    says: &'static str,
     line: u64,
     text: &str,
 ) {
-    let mut text = text.trim();
-    if text.len() > EVIDENCE_BYTES {
-        text = &text[..text.floor_char_boundary(EVIDENCE_BYTES)];
-    }
-    let seen = (line, text.to_owned());
-    let same = |known: &&mut Evidence| (known.recogniser, known.kind) == (recogniser, kind);
+    let text = text.trim();
+    let text = text[..text.floor_char_boundary(EVIDENCE_BYTES)].to_owned();
+    let seen = Place { line, text };
+    let same = |known: &&mut Evidence| (known.recogniser, known.says) == (recogniser, says);
     match evidence.iter_mut().find(same) {
         Some(known) => {
             known.lines += 1;
@@ -633,7 +515,7 @@ fn note(
         }
         None => evidence.push(Evidence {
             recogniser,
-            kind,
+            says,
             lines: 1,
             first: seen.clone(),
             last: seen,

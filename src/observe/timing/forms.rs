@@ -24,15 +24,18 @@
 //!
 //! Then comes the pattern; the first form that matches counts.
 //!
-//! The groups of a pattern say what stands there: `epoch`, `epochs` (or `last`, the number of the last), `step`, `of` (or
-//! `whole`, where the step is the last), `per_epoch` (steps of an epoch), `s` (a time), `step_s` or `step_ms` (of a step),
+//! The groups of a pattern say what stands there: `epoch`, `epochs` (or `last`, the number of the last), `step`, `steps` (or
+//! `whole`, where the step is the last), `per_epoch` (steps of an epoch), `seconds` (a time), `step_seconds` or `step_ms` (of a step),
 //! `since_s` (since the line before), `span_s` (of `span` steps, or of those since `span_from`), a rate in the unit that the
-//! group is named after (`samples`, `device_samples`, `tokens`, `words`, `steps`, `its`), `m_NAME` (a metric), `name` and
+//! group is named after (`samples` or `rate`, `device_samples`, `tokens`, `words`, `steps_s`, `its`), `metric_NAME` (a metric), `name` and
 //! `value` (another one), and `figures` (any number of `name: value`; of `val_figures` the names get `val_`).
 
-use std::sync::LazyLock;
+use std::borrow::Cow;
+use std::sync::{Arc, LazyLock};
 
 use regex_lite::{Captures, Regex};
+use serde::Deserialize;
+use serde::de::value::{Error as ValueError, StrDeserializer};
 
 use super::bar;
 use super::curve::is_of_evaluation;
@@ -65,7 +68,7 @@ pub(super) struct Program {
 struct Form {
     says: Option<Says>,
     conditions: &'static str,
-    pattern: &'static str,
+    pattern: Cow<'static, str>,
     /// Texts without which a line cannot match: far cheaper to look for than the pattern.
     literals: Vec<String>,
 }
@@ -77,8 +80,17 @@ impl Form {
 }
 
 /// The table.
-pub(super) static PROGRAMS: LazyLock<Vec<Program>> =
-    LazyLock::new(|| read_table(include_str!("forms.txt")));
+static PROGRAMS: LazyLock<Vec<Arc<Program>>> = LazyLock::new(|| {
+    let programs = read_table(include_str!("forms.txt"));
+    programs.into_iter().map(Arc::new).collect()
+});
+
+/// A recogniser of each program of the table.
+pub(super) fn programs() -> impl Iterator<Item = Known> {
+    PROGRAMS
+        .iter()
+        .map(|program| Known::new(Arc::clone(program)))
+}
 
 fn read_table(text: &'static str) -> Vec<Program> {
     let mut programs: Vec<Program> = Vec::new();
@@ -107,9 +119,9 @@ fn read_table(text: &'static str) -> Vec<Program> {
             Some((says, pattern)) if !says.is_empty() && says != "#" => {
                 let (says, conditions) = says.split_once(',').unwrap_or((says, ""));
                 program.forms.push(Form {
-                    says: named(says),
+                    says: Says::deserialize(StrDeserializer::<ValueError>::new(says)).ok(),
                     conditions,
-                    pattern: pattern.trim_start(),
+                    pattern: pattern.trim_start().into(),
                     literals: literals(pattern.trim_start()),
                 });
             }
@@ -155,28 +167,12 @@ fn literals(pattern: &str) -> Vec<String> {
     texts
 }
 
-fn named(says: &str) -> Option<Says> {
-    Some(match says {
-        "announce" => Says::Announce,
-        "epoch-start" => Says::EpochStart,
-        "step" => Says::Step,
-        "iteration" => Says::Iteration,
-        "run-step" => Says::RunStep,
-        "epoch-end" => Says::EpochEnd,
-        "epoch-over" => Says::EpochOver,
-        "validation" => Says::Validation,
-        "figures" => Says::Figures,
-        "run-end" => Says::RunEnd,
-        _ => return None,
-    })
-}
-
 /// Reads the lines of one program of the table.
 #[derive(Debug)]
 pub(super) struct Known {
-    program: &'static Program,
+    program: Arc<Program>,
     /// Its patterns, once a line was of interest.
-    patterns: Vec<Option<Regex>>,
+    patterns: Vec<Regex>,
     seen: Seen,
 }
 
@@ -211,14 +207,44 @@ struct Seen {
 }
 
 impl Known {
-    pub(super) fn new(program: &'static Program) -> Self {
+    fn new(program: Arc<Program>) -> Self {
+        let seen = Seen {
+            counts_from_zero: program.counts_from_zero,
+            ..Seen::default()
+        };
         Self {
             program,
             patterns: Vec::new(),
-            seen: Seen {
-                counts_from_zero: program.counts_from_zero,
-                ..Seen::default()
-            },
+            seen,
+        }
+    }
+
+    /// Reads lines by the user's own expressions alone: of lines that end a step, and an epoch.
+    pub(super) fn by_user(expressions: [Option<(&str, Regex)>; 2]) -> Self {
+        let says = [Says::Step, Says::EpochEnd];
+        let (mut forms, mut patterns) = (Vec::new(), Vec::new());
+        for (says, (pattern, regex)) in says
+            .into_iter()
+            .zip(expressions)
+            .filter_map(|(says, it)| Some((says, it?)))
+        {
+            forms.push(Form {
+                says: Some(says),
+                conditions: "",
+                pattern: pattern.to_owned().into(),
+                literals: Vec::new(),
+            });
+            patterns.push(regex);
+        }
+        let program = Program {
+            name: "pattern",
+            weight: Some(Weight::Asked),
+            forms,
+            ..Program::default()
+        };
+        Self {
+            patterns,
+            ..Self::new(Arc::new(program))
         }
     }
 }
@@ -241,34 +267,33 @@ impl Recogniser for Known {
     }
 
     fn read<'a>(&mut self, line: &Line<'a>, say: &mut dyn FnMut(Event<'a>)) {
-        let forms = &self.program.forms;
-        if self.patterns.is_empty() {
-            let compiled = forms.iter().map(|form| Regex::new(form.pattern).ok());
-            self.patterns = compiled.collect();
-        }
         // Beside `self`, which the events change.
-        let patterns = std::mem::take(&mut self.patterns);
-        let found = forms.iter().zip(&patterns).find_map(|(form, regex)| {
+        let program = Arc::clone(&self.program);
+        let mut patterns = std::mem::take(&mut self.patterns);
+        if patterns.is_empty() {
+            let compiled = program.forms.iter().map(|form| Regex::new(&form.pattern));
+            patterns = compiled.map_while(Result::ok).collect();
+        }
+        for (form, regex) in program.forms.iter().zip(&patterns) {
             let misses = |literal: &String| !line.text.contains(literal);
             if form.has("known") && !self.seen.spoke || form.literals.iter().any(misses) {
-                return None;
+                continue;
             }
-            let regex = regex.as_ref()?;
-            let groups = regex.captures(line.text)?;
-            let line = line.text;
-            Some((
-                form,
-                Groups {
+            let Some(groups) = regex.captures(line.text) else {
+                continue;
+            };
+            if !std::mem::replace(&mut self.seen.skips, form.has("skips-next")) {
+                let line = line.text;
+                let groups = Groups {
                     line,
                     regex,
                     groups,
-                },
-            ))
-        });
-        if let Some((form, groups)) = found
-            && !std::mem::replace(&mut self.seen.skips, form.has("skips-next"))
-        {
-            self.say(form, &groups, say);
+                };
+                self.say(form, &groups, say);
+            }
+            if self.weight() != Weight::Asked {
+                break;
+            }
         }
         self.patterns = patterns;
     }
@@ -339,7 +364,7 @@ impl Known {
         if form.has("alone") && scan::holds_any(groups.before("step"), "epoch| ep:|[ep:") {
             return None;
         }
-        let mut facts = groups.facts(self.program, form);
+        let mut facts = groups.facts(&self.program, form);
         if form.has("evaluated") {
             facts.metrics = self
                 .seen
@@ -350,7 +375,7 @@ impl Known {
         }
         if form.has("means") {
             // Of an evaluation the means of the last line count.
-            let is_last = groups.count("step") >= groups.count("of");
+            let is_last = groups.count("step") >= groups.count("steps");
             let means = facts.means.into_iter().filter(|_| is_last);
             let named = means.map(|(name, mean)| (name.to_ascii_lowercase().into(), mean));
             facts = Facts::with_metrics(named.collect());
@@ -447,11 +472,16 @@ impl<'a> Groups<'a, '_> {
     }
 
     fn count(&self, name: &str) -> Option<u64> {
-        Some(scan::unsigned(self.text(name)?)?.0)
+        let (count, rest) = scan::unsigned(self.text(name)?.trim())?;
+        // 3.0 is 3; 3.5 is a place inside an epoch.
+        let is_whole = rest
+            .strip_prefix('.')
+            .is_none_or(|rest| rest.bytes().all(|digit| digit == b'0'));
+        is_whole.then_some(count)
     }
 
     fn number(&self, name: &str) -> Option<f64> {
-        let (value, rest) = scan::grouped(self.text(name)?)?;
+        let (value, rest) = scan::grouped(self.text(name)?.trim())?;
         Some(value * scan::magnitude(rest).map_or(1.0, |(factor, _)| factor))
     }
 
@@ -464,15 +494,18 @@ impl<'a> Groups<'a, '_> {
             epochs: epochs.or_else(|| self.count("last").and_then(of_last)),
             step,
             of: self
-                .count("of")
+                .count("steps")
                 .or(step.filter(|_| self.text("whole").is_some())),
-            seconds: self.text("s").and_then(seconds),
+            seconds: self.text("seconds").and_then(seconds),
             ..Event::new(form.says?, facts)
         };
+        if event.says == Says::Step && event.epoch.is_none() {
+            event.says = Says::Iteration;
+        }
         event.facts.counts_samples = form.has("of-samples");
         let is_whole = match event.says {
             Says::Figures => !event.facts.is_empty(),
-            Says::Step => event.epoch.is_some() && event.step.is_some(),
+            Says::Step => event.step.is_some(),
             Says::EpochStart | Says::EpochEnd => event.epoch.is_some(),
             Says::RunStep => event.step.is_some(),
             Says::Iteration if form.has("has-loss") => {
@@ -492,12 +525,12 @@ impl<'a> Groups<'a, '_> {
             let number = self.number(group);
             let rate = |unit| number.and_then(|value| Rate::of_run(value, unit));
             match group {
-                "step_s" => facts.step_seconds = seconds(text),
+                "step_seconds" => facts.step_seconds = seconds(text),
                 "step_ms" => facts.step_seconds = number.map(|value| value / 1000.0),
-                "samples" => facts.throughput = rate("samples/s"),
+                "samples" | "rate" => facts.throughput = rate("samples/s"),
                 "tokens" => facts.throughput = rate("tokens/s"),
                 "its" => facts.throughput = rate("it/s"),
-                "steps" => facts.throughput = rate("steps/s"),
+                "steps_s" => facts.throughput = rate("steps/s"),
                 "words" => facts.throughput = rate("words/s"),
                 "device_samples" => {
                     facts.throughput =
@@ -512,7 +545,7 @@ impl<'a> Groups<'a, '_> {
                     program.read_figures("", text, form, &mut facts)
                 }
                 _ => {
-                    if let Some(name) = group.strip_prefix("m_") {
+                    if let Some(name) = group.strip_prefix("metric_") {
                         let metric = number.map(|value| (name.to_owned().into(), value));
                         facts.metrics.extend(metric);
                     } else if let Some(prefix) = group.strip_suffix("figures") {
@@ -553,7 +586,7 @@ impl Program {
         } else {
             scan::figure_name
         };
-        let mut numbers = scan::Numbers::of(text);
+        let mut numbers = scan::Numbers::new(text);
         let mut column = "";
         while let Some((between, value, from)) = numbers.next_number() {
             if between.trim() == "("
@@ -561,7 +594,7 @@ impl Program {
             {
                 facts.means.push((name.clone(), value));
             }
-            // `np.float64(0.5)`, `66.9GiB(37%)`: what is in brackets has no name of its own.
+            // `np.float64(0.5)`, `66.9GiB(37%)`: a value in brackets has no name.
             let is_call = between.trim_end().strip_suffix('(');
             if is_call.is_some_and(|name| name.ends_with(char::is_alphanumeric)) {
                 continue;
@@ -681,7 +714,7 @@ mod tests {
             .find(|it| it.name == "scikit-learn")
             .unwrap();
         let ends = |numbers: &[u64]| {
-            let (mut known, mut ends) = (Known::new(program), 0);
+            let (mut known, mut ends) = (Known::new(Arc::clone(program)), 0);
             for number in numbers {
                 let text = format!("Iteration {number}, loss = 0.00851937");
                 let line = Line {
@@ -709,7 +742,8 @@ mod tests {
             for (at, form) in program.forms.iter().enumerate() {
                 let sample = samples.next().expect("every form has a sample");
                 let regexes = program.forms.iter().map(|form| {
-                    Regex::new(form.pattern).unwrap_or_else(|why| panic!("{}: {why}", form.pattern))
+                    Regex::new(&form.pattern)
+                        .unwrap_or_else(|why| panic!("{}: {why}", form.pattern))
                 });
                 let first = regexes.clone().position(|regex| regex.is_match(sample));
                 assert_eq!(first, Some(at), "{sample}");

@@ -13,8 +13,6 @@
 
 mod bar;
 mod bar_label;
-mod boxed;
-mod counter;
 mod curve;
 mod dict;
 mod dull;

@@ -35,7 +35,7 @@ pub(super) struct Read<'a> {
 /// Reads the figures of a text, such as what stands behind an epoch's number.
 pub(super) fn read(text: &str) -> Read<'_> {
     let mut figures = Read::default();
-    let mut numbers = Numbers::of(text);
+    let mut numbers = Numbers::new(text);
     while let Some((between, value, from)) = numbers.next_number() {
         // Right behind the epoch, or named only afterwards: `[100/938]`, `| 200/2983 batches`.
         if figures.step.is_none()

@@ -231,11 +231,9 @@ pub(super) fn per_step(text: &str) -> Option<(f64, &str)> {
     known.then_some((seconds, &rest[end..]))
 }
 
-/// The unit of a rate, such as ` samples/s`, in our words; images and the like are samples.
-pub(super) fn rate_unit(text: &str) -> Option<(&'static str, &str)> {
-    let text = text.trim_start_matches([' ', '\t', '[']);
-    let end = text.find(|c: char| !c.is_ascii_alphabetic())?;
-    let unit = match text[..end].to_ascii_lowercase().as_str() {
+/// The rate of so many of these in a second, in our words; images and the like are samples.
+pub(super) fn unit_per_second(counted: &str) -> Option<&'static str> {
+    Some(match counted.to_ascii_lowercase().as_str() {
         "sample" | "samples" | "example" | "examples" | "image" | "images" | "img" | "imgs"
         | "sequences" | "seqs" | "seq" | "instance" | "instances" => "samples/s",
         "step" | "steps" | "batch" | "batches" => "steps/s",
@@ -244,7 +242,14 @@ pub(super) fn rate_unit(text: &str) -> Option<(&'static str, &str)> {
         "frame" | "frames" => "frames/s",
         "word" | "words" => "words/s",
         _ => return None,
-    };
+    })
+}
+
+/// The unit of a rate, such as ` samples/s`, in our words; images and the like are samples.
+pub(super) fn rate_unit(text: &str) -> Option<(&'static str, &str)> {
+    let text = text.trim_start_matches([' ', '\t', '[']);
+    let end = text.find(|c: char| !c.is_ascii_alphabetic())?;
+    let unit = unit_per_second(&text[..end])?;
     let rest = text[end..].trim_start();
     let rest = rest
         .strip_prefix('/')
@@ -308,7 +313,7 @@ pub(super) struct Numbers<'a> {
 }
 
 impl<'a> Numbers<'a> {
-    pub(super) fn of(text: &'a str) -> Self {
+    pub(super) fn new(text: &'a str) -> Self {
         Self { text, at: 0 }
     }
 
@@ -546,7 +551,7 @@ mod tests {
 
     #[test]
     fn numbers_inside_names_are_skipped() {
-        let mut numbers = Numbers::of("  Acc@1   0.50 (  0.25), mAP50-95: 0.4 x=-2");
+        let mut numbers = Numbers::new("  Acc@1   0.50 (  0.25), mAP50-95: 0.4 x=-2");
         let mut seen = Vec::new();
         while let Some((between, value, _)) = numbers.next_number() {
             seen.push((name(between), value));

@@ -46,12 +46,8 @@ fn glog_time(glog: &str, text: &str) -> Option<u64> {
         .get(..4)
         .filter(|day| day.bytes().all(|byte| byte.is_ascii_digit()))?;
     let clock = text.get(5..)?.strip_prefix(' ')?;
-    at(
-        NO_YEAR,
-        day[..2].parse().ok()?,
-        day[2..].parse().ok()?,
-        clock,
-    )
+    let (month, day) = (day[..2].parse().ok()?, day[2..].parse().ok()?);
+    at(NO_YEAR, month, day, clock)
 }
 
 /// `2022-08-22 15:51:56`, `08/16/2016 09:56:36`, `04/05 01:30:24`.
@@ -70,25 +66,15 @@ fn date_time(text: &str) -> Option<u64> {
         None => (NO_YEAR.unsigned_abs().into(), first, second, rest),
     };
     let clock = rest.strip_prefix(['T', ' ', ',', '_'])?.trim_start();
-    at(
-        i16::try_from(year).ok()?,
-        i8::try_from(month).ok()?,
-        i8::try_from(day).ok()?,
-        clock,
-    )
+    let (month, day) = (i8::try_from(month).ok()?, i8::try_from(day).ok()?);
+    at(i16::try_from(year).ok()?, month, day, clock)
 }
 
 /// The milliseconds of a day and what begins with `15:51:56.123`.
 fn at(year: i16, month: i8, day: i8, clock: &str) -> Option<u64> {
     let colons = clock.bytes().take(8).filter(|byte| *byte == b':').count();
-    let (seconds, rest) = if colons == 2 {
-        scan::clock(until_zone(clock))?
-    } else {
-        return None;
-    };
-    if seconds >= 86_400.0 {
-        return None;
-    }
+    let clock = Some(until_zone(clock)).filter(|_| colons == 2)?;
+    let (seconds, rest) = scan::clock(clock).filter(|(seconds, _)| *seconds < 86_400.0)?;
     // Python's logging writes a comma.
     let comma = rest
         .strip_prefix(',')

@@ -191,7 +191,7 @@ pub(super) fn total(text: &str, known: bool) -> Option<Event<'_>> {
 
 /// The first time of a text, which only a unit or the form of a clock makes one.
 pub(super) fn first_time(text: &str) -> Option<f64> {
-    let mut numbers = scan::Numbers::of(text);
+    let mut numbers = scan::Numbers::new(text);
     while let Some((between, value, from)) = numbers.next_number() {
         if let Some((seconds, rest)) = scan::duration(from) {
             return (!rest.starts_with('/')).then_some(seconds);

@@ -16,7 +16,7 @@ fn named() -> BTreeMap<String, Named> {
             Named::File {
                 path,
                 bytes: 100,
-                digest: Some(hex(name.as_bytes())),
+                digest: Some(fingerprint(name.as_bytes())),
                 executable,
             },
         )
@@ -100,7 +100,7 @@ fn the_script_is_found_behind_interpreters_and_launchers() {
         (of_script.program.as_str(), of_script.script.as_deref()),
         ("run.sh", Some("run.sh"))
     );
-    assert_eq!(of_script.script_digest, Some(hex(b"run.sh")));
+    assert_eq!(of_script.script_digest, Some(fingerprint(b"run.sh")));
 }
 
 #[test]

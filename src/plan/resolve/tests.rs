@@ -6,9 +6,10 @@ use super::*;
 use crate::config::site::{NodeType, Queue, SiteModel};
 use crate::config::{Defaults, Fragment, Key};
 use crate::foundation::units::Walltime;
+use crate::image::python::EnvFacts;
 use crate::job::Overrides;
 use crate::plan::secrets::shown_overrides;
-use crate::plan::{Decision, PythonFacts, SchedulerFacts, ScriptFacts};
+use crate::plan::{Decision, SchedulerFacts, ScriptFacts};
 
 pub(in crate::plan) fn facts() -> SiteFacts {
     let facts = SiteFacts::unknown("/home/u/my job.toml".into());
@@ -172,12 +173,14 @@ fn auto_leaves_the_line_out_where_nothing_is_known_of_the_queue_and_says_so() {
 
 #[test]
 fn the_environment_is_explained_with_what_was_rejected() {
-    let python = PythonFacts {
+    let python = EnvFacts {
         dir: "/home/u/env".into(),
         ready: false,
         interpreter: "/usr/bin/python3".into(),
-        version: None,
+        version: String::new(),
+        hash: String::new(),
         requirements: "/home/u/requirements.txt".into(),
+        requirements_bytes: 0,
     };
     let mut facts = SiteFacts {
         python: Some(python),
@@ -226,11 +229,6 @@ fn the_way_to_the_daemon_travels_in_the_plan() {
         (None, 700)
     );
     assert_eq!(off.nvml_library.as_deref(), Some("/opt/nvml.so"));
-    assert!(
-        decision(&off, "monitor").rejected[0]
-            .why
-            .contains("DLRUN_MONITOR__DAEMON")
-    );
 }
 
 #[test]
@@ -372,7 +370,7 @@ fn a_job_that_does_not_fit_the_site_is_refused_at_its_key() {
         told[1],
         (
             "17",
-            "`resources.cpus_per_task`: no node of queue `batch` has 17 CPUs; the most is 16"
+            "`resources.cpus_per_task`: no node of queue `batch` has 17 CPUs; the nearest has 16 CPUs"
         )
     );
     // What is in no line of the job file is told with where it comes from.
@@ -415,18 +413,6 @@ fn what_decides_outside_of_the_job_file_is_minded() {
         resolved(two_days, &local, &with_site(&[])).is_ok(),
         "another scheduler's site does not count"
     );
-}
-
-#[test]
-fn what_will_be_waited_for_is_a_note_and_does_not_travel() {
-    let job = "launcher = \"each\"\n[resources]\nnodes = 3\narray = \"0-2000\"\n";
-    let plan = plan(job, &with_site(&[]));
-    assert!(
-        plan.notes[0].contains("2 are up") && plan.notes[1].contains("1000"),
-        "{:?}",
-        plan.notes
-    );
-    assert!(!plan.to_json().contains("are up"));
 }
 
 #[test]

@@ -132,28 +132,28 @@ fn anything_else_of_the_run_does_not_act() {
                 inputs: other_inputs,
                 ..base()
             },
-            "its data are others",
+            "the data are others",
         ),
         (
             Identity {
                 environment: "image x".into(),
                 ..base()
             },
-            "its environment is another",
+            "the environment is another",
         ),
         (
             Identity {
                 asked: more,
                 ..base()
             },
-            "another size or queue",
+            "the size or the queue is another",
         ),
         (
             Identity {
                 asked: elsewhere,
                 ..base()
             },
-            "another size or queue",
+            "the size or the queue is another",
         ),
         (job(4.0), "epochs is 5 where 4 ran"),
         (job(6.0), "epochs is 5 where 6 ran"),
@@ -162,7 +162,7 @@ fn anything_else_of_the_run_does_not_act() {
                 key: "train.py-02".into(),
                 ..base()
             },
-            "same script, other arguments: 2 runs took 60.0 s",
+            "with other arguments",
         ),
         (
             Identity {
@@ -170,7 +170,7 @@ fn anything_else_of_the_run_does_not_act() {
                 script: None,
                 ..base()
             },
-            "same program, another script: 2 runs took 60.0 s",
+            "with other arguments",
         ),
         (
             Identity {
@@ -193,7 +193,7 @@ fn anything_else_of_the_run_does_not_act() {
             ladder.seconds().is_none() && ladder.bytes().is_none() && ladder.repeats().is_none(),
             "{why}"
         );
-        let nearest = ladder.nearest_runs();
+        let nearest = ladder.why_unknown();
         assert!(nearest.contains(why), "{why}: {nearest}");
     }
 }

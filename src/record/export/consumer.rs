@@ -7,11 +7,13 @@
 use std::collections::BTreeMap;
 use std::fs::{File, TryLockError};
 use std::io;
+use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
+use nix::sys::stat::fstat;
+use nix::unistd::geteuid;
 use serde::{Deserialize, Serialize};
 
-use super::output::OutputDir;
 use crate::foundation::failure::Failure;
 use crate::foundation::private::{FileError, FileFault, PrivateDir};
 use crate::record::Table;
@@ -23,26 +25,12 @@ const MAX_NAME: usize = 64;
 /// What callers decide by.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ConsumerFault {
-    /// Not a name.
-    Name,
+    /// The name is not valid, or the rows are not those that the consumer gets.
+    Usage,
     /// Another export for the same consumer is running.
     Busy,
-    /// The cursor cannot be read or written.
+    /// The cursor does not fit to what is there now.
     Cursor,
-    /// The cursor makes no sense.
-    Damaged,
-    /// A newer dlrun wrote the cursor.
-    Newer,
-    /// The cursor counts the changes of another database.
-    OtherStore,
-    /// The database is older than what was exported from it.
-    SetBack,
-    /// The cursor counts the rows of another user.
-    OtherUser,
-    /// The directory of a pending file is gone or another one.
-    DirGone,
-    /// Somebody else's file has the name.
-    Taken,
     /// Writing a file is not permitted.
     Denied,
     /// A file could not be written.
@@ -55,19 +43,11 @@ pub type ConsumerError = Failure<ConsumerFault>;
 impl From<FileError> for ConsumerError {
     fn from(error: FileError) -> Self {
         error.map_kind(|fault| match fault {
-            FileFault::Damaged | FileFault::TooLarge => ConsumerFault::Damaged,
-            FileFault::Newer => ConsumerFault::Newer,
-            _ => ConsumerFault::Cursor,
+            FileFault::Damaged | FileFault::TooLarge | FileFault::Newer => ConsumerFault::Cursor,
+            FileFault::Denied => ConsumerFault::Denied,
+            _ => ConsumerFault::Write,
         })
     }
-}
-
-fn cannot_write(path: &Path, source: io::Error) -> ConsumerError {
-    let fault = match source.kind() {
-        io::ErrorKind::PermissionDenied => ConsumerFault::Denied,
-        _ => ConsumerFault::Write,
-    };
-    ConsumerError::caused(fault, format!("cannot write `{}`", path.display()), source)
 }
 
 /// The file `exports/NAME.json` of the state directory.
@@ -110,167 +90,106 @@ pub struct Consumer {
     _lock: File,
 }
 
-/// A file on its way.
-#[derive(Debug)]
-pub struct Delivery<'a> {
-    to: &'a OutputDir,
-    pending: Pending,
-    /// The hidden file.
-    pub content: File,
-    /// It is to stay where it is.
-    noted: bool,
-}
-
-impl Drop for Delivery<'_> {
-    fn drop(&mut self) {
-        if !self.noted {
-            self.to.remove(&self.pending.temporary);
-        }
-    }
-}
-
 impl Consumer {
     /// Takes a consumer's turn. `dir` is the directory of the cursors, which is made where it is missing.
     ///
     /// # Errors
-    /// [`ConsumerFault::Name`], [`ConsumerFault::Busy`], [`ConsumerFault::Cursor`], [`ConsumerFault::Damaged`],
-    /// [`ConsumerFault::Newer`].
+    /// Any [`ConsumerFault`] but `Denied`.
     pub fn open(dir: &Path, name: &str) -> Result<Self, ConsumerError> {
-        let mut consumer = Self::locked(dir, name)?;
-        match consumer
-            .dir
-            .read_versioned(&consumer.file(), MAX_CURSOR, FORMAT)
-        {
-            Err(error) if error.is_missing() => {}
-            cursor => consumer.cursor = cursor?,
+        if !is_name(name) {
+            let message = format!("`{name}` is not a valid consumer name");
+            return Err(ConsumerError::new(ConsumerFault::Usage, message));
         }
+        let dir = PrivateDir::create(dir)?;
+        let lock = lock(&dir, name)?;
+        let file = format!("{name}.json");
+        let cursor: Cursor = match dir.read_versioned(&file, MAX_CURSOR, FORMAT) {
+            Err(error) if error.is_missing() => Cursor::begin(&dir)?,
+            cursor => cursor?,
+        };
         // They are taken relative to the consumer's directory, and stay in it.
         let leaves =
             |pending: &Pending| pending.file.contains('/') || pending.temporary.contains('/');
-        if consumer.cursor.pending.as_ref().is_some_and(leaves) {
+        if cursor.pending.as_ref().is_some_and(leaves) {
             let why = "the file on its way has a `/` in its name";
-            return Err(consumer.dir.damaged(&consumer.file(), why).into());
+            return Err(dir.damaged(&file, why).into());
         }
-        Ok(consumer)
-    }
-
-    /// Takes a consumer's turn, with a cursor that has reached nothing.
-    fn locked(dir: &Path, name: &str) -> Result<Self, ConsumerError> {
-        if !is_name(name) {
-            let message = format!("`{name}` cannot be a consumer's name");
-            return Err(ConsumerError::new(ConsumerFault::Name, message));
-        }
-        let dir = PrivateDir::create(dir)?;
         Ok(Self {
-            _lock: lock(&dir, name)?,
-            cursor: Cursor::begin(&dir)?,
             dir,
             name: name.to_owned(),
+            cursor,
+            _lock: lock,
         })
-    }
-
-    fn file(&self) -> String {
-        format!("{}.json", self.name)
-    }
-
-    /// Takes a consumer's turn and forgets how far it came: all rows come again. A cursor that is damaged is no obstacle.
-    ///
-    /// # Errors
-    /// [`ConsumerFault::Name`], [`ConsumerFault::Busy`], [`ConsumerFault::Cursor`], [`ConsumerFault::Newer`].
-    pub fn open_anew(dir: &Path, name: &str) -> Result<Self, ConsumerError> {
-        let consumer = match Self::open(dir, name) {
-            Ok(mut consumer) => {
-                // Hidden files keep the ending by which they are known.
-                let id = std::mem::take(&mut consumer.cursor.id);
-                consumer.cursor = Cursor {
-                    id,
-                    ..Cursor::begin(&consumer.dir)?
-                };
-                consumer
-            }
-            // What cannot be read keeps nothing that could be lost.
-            Err(error) if matches!(error.kind, ConsumerFault::Damaged | ConsumerFault::Cursor) => {
-                Self::locked(dir, name)?
-            }
-            Err(error) => return Err(error),
-        };
-        consumer.save()?;
-        Ok(consumer)
     }
 
     /// Settles what was on its way when the last export ended: a file that was not delivered is now. Returns its path.
     ///
     /// # Errors
-    /// [`ConsumerFault::DirGone`], [`ConsumerFault::Taken`], [`ConsumerFault::Write`], [`ConsumerFault::Cursor`].
+    /// `Cursor`, `Denied`, `Write`.
     pub fn recover(&mut self) -> Result<Option<PathBuf>, ConsumerError> {
         let Some(pending) = self.cursor.pending.clone() else {
             return Ok(None);
         };
-        let dir = match OutputDir::open(&pending.dir) {
-            Err(error) if error.kind() == io::ErrorKind::NotFound => None,
-            other => Some(other.map_err(|source| cannot_write(&pending.dir, source))?),
+        let dir = match PrivateDir::open_shared(&pending.dir) {
+            Err(error) if error.is_missing() => None,
+            other => Some(other?),
         };
-        let Some(dir) = dir.filter(|dir| dir.inode() == pending.dir_inode) else {
-            let (file, dir) = (&pending.temporary, pending.dir.display());
-            let message =
-                format!("`{file}` was on its way to `{dir}`, which is not the directory it was");
-            return Err(ConsumerError::new(ConsumerFault::DirGone, message));
+        let Some(dir) = dir.filter(|dir| inode(dir) == Some(pending.dir_inode)) else {
+            let (file, dir) = (&pending.file, pending.dir.display());
+            let message = format!(
+                "`{dir}` is not the directory that `{file}` was being written to: mount or restore it, then export again"
+            );
+            return Err(ConsumerError::new(ConsumerFault::Cursor, message));
         };
-        let failed = |source| cannot_write(&dir.path().join(&pending.file), source);
-        match dir.own_length(&pending.temporary).map_err(failed)? {
-            None => {
+        let written = match dir.open_file(&pending.temporary) {
+            Err(error) if error.is_missing() => {
                 self.commit(&pending.table, pending.upto)?;
-                Ok(None)
+                return Ok(None);
             }
-            Some(length) if length == Some(pending.bytes) => {
-                self.hand_over(&dir, &pending)?;
-                self.commit(&pending.table, pending.upto)?;
-                Ok(Some(dir.path().join(&pending.file)))
-            }
-            // Not what was written. It was not delivered, so its rows come with the next file.
-            Some(_) => {
-                self.cursor.pending = None;
-                self.save()?;
-                dir.remove(&pending.temporary);
-                Ok(None)
-            }
+            other => other.ok().and_then(|file| file.metadata().ok()),
+        };
+        let is_whole = written.is_some_and(|about| {
+            let is_own = about.uid() == geteuid().as_raw();
+            about.is_file() && is_own && about.len() == pending.bytes
+        });
+        if is_whole {
+            self.hand_over(&dir, &pending)?;
+            return Ok(Some(dir.path().join(&pending.file)));
         }
+        // Not what was written. It was not delivered, so its rows come with the next file.
+        self.cursor.pending = None;
+        self.save()?;
+        dir.remove(&pending.temporary)?;
+        Ok(None)
     }
 
     /// Binds the cursor to a database that has changes up to `last`, and to a choice of users; a new one takes them on.
     ///
     /// # Errors
-    /// [`ConsumerFault::OtherStore`], [`ConsumerFault::SetBack`], [`ConsumerFault::OtherUser`], [`ConsumerFault::Cursor`].
+    /// `Usage`, `Cursor`, `Write`.
     pub fn bind(
         &mut self,
         store: &str,
         last: u64,
         user: Option<&str>,
     ) -> Result<(), ConsumerError> {
-        let name = &self.name;
         if self.cursor.store.is_empty() {
             store.clone_into(&mut self.cursor.store);
             self.cursor.user = user.map(str::to_owned);
             return self.save();
         }
-        let before = &self.cursor.store;
+        let (name, before) = (&self.name, &self.cursor.store);
         let reached = self.cursor.reached.values().copied().max().unwrap_or(0);
         let (fault, message) = if before != store {
             let message = format!("`{name}` was exporting database {before}, and this is {store}");
-            (ConsumerFault::OtherStore, message)
+            (ConsumerFault::Cursor, message)
         } else if reached > last {
-            let message = format!(
-                "`{name}` was given changes up to {reached}, and the database has only {last}"
-            );
-            (ConsumerFault::SetBack, message)
+            let message = format!("`{name}` has changes up to {reached}, the database only {last}");
+            (ConsumerFault::Cursor, message)
         } else if self.cursor.user.as_deref() != user {
-            let shown = |user: Option<&str>| {
-                user.map_or("all users".to_owned(), |user| format!("user `{user}`"))
-            };
-            let (before, now) = (shown(self.cursor.user.as_deref()), shown(user));
-            let message =
-                format!("`{name}` was exporting rows of {before}, and now {now} are asked for");
-            (ConsumerFault::OtherUser, message)
+            let before = self.cursor.user.as_deref().unwrap_or("all users");
+            let message = format!("`{name}` was exporting rows of {before}");
+            (ConsumerFault::Usage, message)
         } else {
             return Ok(());
         };
@@ -287,95 +206,72 @@ impl Consumer {
             .unwrap_or(0)
     }
 
-    /// Begins a file with the rows of a table that changed after [`Consumer::reached`] and up to `upto`. Dropped, it is gone.
+    /// Delivers a file with the rows of a table that changed after [`Consumer::reached`] and up to `upto`: `write` writes them and
+    /// returns their number. Returns the path and that number; `None` where there are no rows.
     ///
     /// # Errors
-    /// [`ConsumerFault::Write`].
-    pub fn begin<'a>(
-        &self,
-        to: &'a OutputDir,
+    /// Those of `write`; `Denied`, `Write`. Nothing is lost then, and nothing comes twice: the next export continues from there.
+    pub fn export<E: From<ConsumerError>>(
+        &mut self,
+        to: &PrivateDir,
         table: Table,
         upto: u64,
         extension: &str,
-    ) -> Result<Delivery<'a>, ConsumerError> {
-        let failed = |source| cannot_write(to.path(), source);
-        let suffix = self.suffix();
+        write: impl FnOnce(&mut File) -> Result<u64, E>,
+    ) -> Result<Option<(PathBuf, u64)>, E> {
+        let suffix = format!(".{}.tmp", self.cursor.id);
         // What an export that was killed had begun.
-        for name in to.names_ending(&suffix).map_err(failed)? {
-            to.remove(&name);
+        let names = to.names().map_err(ConsumerError::from)?;
+        for name in names.iter().filter(|name| name.ends_with(&suffix)) {
+            to.remove(name).map_err(ConsumerError::from)?;
         }
+        let (name, what) = (&self.name, table.as_str());
         let store: String = self.cursor.store.chars().take(8).collect();
         let from = self.reached(table) + 1;
-        let file = format!(
-            "{}-{}-{store}-{from:012}-{upto:012}.{extension}",
-            self.name,
-            table.as_str()
-        );
+        let file = format!("{name}-{what}-{store}-{from:012}-{upto:012}.{extension}");
         let temporary = format!(".{file}{suffix}");
-        let content = to
-            .create(&temporary)
-            .map_err(|source| cannot_write(&to.path().join(&temporary), source))?;
+        let mut content = to
+            .create_for_group(&temporary)
+            .map_err(ConsumerError::from)?;
+        let rows = match write(&mut content) {
+            Ok(rows @ 1..) => rows,
+            other => {
+                to.remove(&temporary).map_err(ConsumerError::from)?;
+                other?;
+                self.commit(what, upto)?;
+                return Ok(None);
+            }
+        };
+        let synced = content.sync_all().and_then(|()| content.metadata());
+        let failed = |source| FileError::cannot("write", to.path().join(&file), source);
+        let bytes = synced.map_err(failed).map_err(ConsumerError::from)?.len();
+        // A hidden name that a power failure takes away would look delivered.
+        to.sync().map_err(ConsumerError::from)?;
         let pending = Pending {
-            table: table.as_str().to_owned(),
+            table: what.to_owned(),
             upto,
             dir: to.path().to_owned(),
-            dir_inode: to.inode(),
+            dir_inode: inode(to).unwrap_or_default(),
             file,
             temporary,
-            bytes: 0,
+            bytes,
         };
-        Ok(Delivery {
-            to,
-            pending,
-            content,
-            noted: false,
-        })
-    }
-
-    /// Delivers a file that is written; returns its path.
-    ///
-    /// # Errors
-    /// [`ConsumerFault::Write`], [`ConsumerFault::Taken`], [`ConsumerFault::Cursor`]. Nothing is lost then, and nothing comes
-    /// twice: the next export continues from there.
-    pub fn deliver(&mut self, mut delivery: Delivery<'_>) -> Result<PathBuf, ConsumerError> {
-        let mut pending = delivery.pending.clone();
-        let path = delivery.to.path().join(&pending.file);
-        let failed = |source| cannot_write(&path, source);
-        let content = &delivery.content;
-        let synced = content.sync_all().and_then(|()| content.metadata());
-        pending.bytes = synced.map_err(failed)?.len();
-        // A hidden name that a power failure takes away would look delivered.
-        delivery.to.sync().map_err(failed)?;
         self.cursor.pending = Some(pending.clone());
-        // From here on the file is the next export's too, also where the cursor could not be written for sure.
-        delivery.noted = true;
         self.save()?;
-        self.hand_over(delivery.to, &pending)?;
-        self.commit(&pending.table, pending.upto)?;
-        Ok(path)
+        self.hand_over(to, &pending)?;
+        Ok(Some((to.path().join(&pending.file), rows)))
     }
 
-    /// Notes that a table has no rows up to `upto`.
-    ///
-    /// # Errors
-    /// [`ConsumerFault::Cursor`].
-    pub fn pass(&mut self, table: Table, upto: u64) -> Result<(), ConsumerError> {
-        if self.reached(table) == upto {
-            Ok(())
-        } else {
-            self.commit(table.as_str(), upto)
-        }
-    }
-
-    fn hand_over(&mut self, to: &OutputDir, pending: &Pending) -> Result<(), ConsumerError> {
+    /// Gives a file its name, unless another consumer of this name left one there.
+    fn hand_over(&mut self, to: &PrivateDir, pending: &Pending) -> Result<(), ConsumerError> {
         let path = to.path().join(&pending.file);
-        match to.deliver(&pending.temporary, &pending.file) {
-            Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {
-                let message = format!("`{}` is there already", path.display());
-                Err(ConsumerError::new(ConsumerFault::Taken, message))
-            }
-            other => other.map_err(|source| cannot_write(&path, source)),
+        if path.symlink_metadata().is_ok() {
+            let message = format!("{} is another consumer's of this name", path.display());
+            return Err(ConsumerError::new(ConsumerFault::Usage, message));
         }
+        to.rename(&pending.temporary, &pending.file)?;
+        to.sync()?;
+        self.commit(&pending.table, pending.upto)
     }
 
     fn commit(&mut self, table: &str, upto: u64) -> Result<(), ConsumerError> {
@@ -385,12 +281,9 @@ impl Consumer {
     }
 
     fn save(&self) -> Result<(), ConsumerError> {
-        self.dir.write_json(&self.file(), &self.cursor)?;
+        let file = format!("{}.json", self.name);
+        self.dir.write_json(&file, &self.cursor)?;
         Ok(self.dir.sync()?)
-    }
-
-    fn suffix(&self) -> String {
-        format!(".{}.tmp", self.cursor.id)
     }
 }
 
@@ -407,6 +300,11 @@ impl Cursor {
             pending: None,
         })
     }
+}
+
+/// Which directory it is, whatever its name.
+fn inode(dir: &PrivateDir) -> Option<u64> {
+    Some(fstat(dir.fd()).ok()?.st_ino)
 }
 
 /// It is part of file names: letters, digits and `._-`, and no dot or dash first.

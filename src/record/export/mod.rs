@@ -2,14 +2,12 @@
 
 mod consumer;
 mod openmetrics;
-mod output;
 mod parquet;
 mod rows;
 mod series;
 
-pub use consumer::{Consumer, ConsumerError, ConsumerFault, Delivery};
+pub use consumer::{Consumer, ConsumerError, ConsumerFault};
 pub use openmetrics::{Family, Flavour, MetricKind, Point, write_metrics};
-pub use output::OutputDir;
 pub use parquet::Parquet;
 pub use rows::{Csv, JsonLines, RowWriter};
 pub use series::{SeriesFamily, SeriesWriter, series_families};

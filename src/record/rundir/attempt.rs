@@ -15,7 +15,7 @@ pub struct Attempt {
 impl Attempt {
     /// The attempt that a measurement is of.
     #[must_use]
-    pub fn of(key: &MeasureKey) -> Self {
+    pub fn from_key(key: &MeasureKey) -> Self {
         let (element, attempt) = (key.element, key.attempt);
         Self { element, attempt }
     }

@@ -92,7 +92,7 @@ fn deliver(run: &RunDir, late: Late) -> Result<(), FileError> {
         own => own.and_then(Result::ok),
     };
     let is_new = own.is_none();
-    let attempt = Attempt::of(&record.key);
+    let attempt = Attempt::from_key(&record.key);
     let node = match own {
         Some(node)
             if node

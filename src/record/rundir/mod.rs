@@ -33,7 +33,7 @@ mod verdicts;
 
 pub use attempt::Attempt;
 pub use file_clock::file_time;
-pub use imports::{ImportCopy, ImportId};
+pub use imports::ImportCopy;
 pub use late::{deliver_late, keep_late};
 pub use node::{MAX_NODE_NAME, MAX_SEGMENT, NodeDir, node_name_problem};
 pub use reading::Reading;

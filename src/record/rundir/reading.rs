@@ -48,7 +48,7 @@ impl Reading {
         }
     }
 
-    pub(super) fn of(dir: &PrivateDir, run_id: &RunId, attempt: Attempt) -> Self {
+    pub(super) fn read(dir: &PrivateDir, run_id: &RunId, attempt: Attempt) -> Self {
         let mut reading = Self::marks(dir, attempt);
         for (node, step) in node_dirs(dir, &mut reading.notes) {
             let key = attempt.key(run_id, &node, step);

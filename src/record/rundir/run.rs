@@ -90,7 +90,7 @@ impl RunDir {
     #[must_use]
     pub fn outcome(&self, attempt: Attempt) -> Reading {
         match self.dir.open_dir(&attempt.dir_name()) {
-            Ok(dir) => Reading::of(&dir, &self.run_id, attempt),
+            Ok(dir) => Reading::read(&dir, &self.run_id, attempt),
             Err(error) => Reading::unreadable(attempt, &error),
         }
     }
@@ -150,7 +150,7 @@ impl RunDir {
     /// # Errors
     /// Of the fault `Name`, and those of [`PrivateDir::open_dir`].
     pub fn node_dir(&self, key: &MeasureKey) -> Result<NodeDir, FileError> {
-        NodeDir::open(&self.dir.open_dir(&Attempt::of(key).dir_name())?, key)
+        NodeDir::open(&self.dir.open_dir(&Attempt::from_key(key).dir_name())?, key)
     }
 
     /// Creates the directory of the next `dlrun exec` of an attempt on a node. Its step is in the key: the first number

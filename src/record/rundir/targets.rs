@@ -129,7 +129,6 @@ mod tests {
                 memory_gb_per_second: spread,
                 arrays_bytes: 1 << 28,
                 last_level_cache_bytes: None,
-                disk: None,
                 notes: vec!["no disk".into()],
             },
             gpus: Vec::new(),

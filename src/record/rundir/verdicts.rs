@@ -51,7 +51,7 @@ impl Verdicts {
         outcome.cancel_asked_at_ms = self.cancel_asked_at_ms;
     }
 
-    /// Adds to an element's outcome what was reported of it. `verdicts` are [`Verdicts::of_elements`] by element.
+    /// Adds to an element's outcome what was reported of it. `verdicts` are [`Verdicts::elements`] by element.
     pub fn add_to_element(
         &self,
         element: u32,
@@ -71,7 +71,7 @@ impl Verdicts {
 
     /// The scheduler's last words on elements.
     #[must_use]
-    pub fn of_elements(&self) -> &[QueueEntry] {
+    pub fn elements(&self) -> &[QueueEntry] {
         &self.verdicts
     }
 }
@@ -193,7 +193,7 @@ mod tests {
 
     fn states(run: &RunDir, of: &ArraySpec) -> Vec<Option<JobState>> {
         let verdicts = run.verdicts();
-        let covered = cover(of, verdicts.of_elements());
+        let covered = cover(of, verdicts.elements());
         of.indexes()
             .map(|index| covered.get(&index).map(|entry| entry.state))
             .collect()
@@ -211,7 +211,7 @@ mod tests {
         write(&[verdict(JobState::Preempted, Some("0"))]);
         let (preempted, cancelled) = (Some(JobState::Preempted), Some(JobState::Cancelled));
         assert_eq!(states(&run, &of), [preempted, None, cancelled, cancelled]);
-        assert_eq!(run.verdicts().of_elements().len(), 2);
+        assert_eq!(run.verdicts().elements().len(), 2);
     }
 
     #[test]

@@ -60,7 +60,7 @@ impl Store {
 }
 
 fn element(row: &Row<'_>) -> rusqlite::Result<Element> {
-    let state = JobState::from_word(&row.get::<_, String>("state")?);
+    let state = JobState::from_word(&row.get::<_, String>("state")?).unwrap_or_default();
     let exit = exit_of(row)?;
     let status = Status {
         exit,

@@ -1,6 +1,6 @@
 //! What can be wrong with the database.
 
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use rusqlite::ErrorCode;
 
@@ -36,13 +36,11 @@ pub enum StoreFault {
     /// A database that is only read does not exist.
     Missing,
     /// A database that is only read is not for the caller.
-    Denied(PathBuf),
+    Denied,
     /// A database that is only read cannot be read.
     Unreadable,
     /// SQLite cannot open it, or not write beside it.
     CannotOpen,
-    /// It was written to while it was read without locks.
-    Changed,
     /// Anything else.
     Query,
 }
@@ -52,7 +50,11 @@ pub type StoreError = Failure<StoreFault>;
 
 impl StoreError {
     /// SQLite could not `operation` (`open`, `read`, `write`) it.
-    pub(super) fn of(path: &Path, operation: &'static str, source: rusqlite::Error) -> Self {
+    pub(super) fn from_sqlite(
+        path: &Path,
+        operation: &'static str,
+        source: rusqlite::Error,
+    ) -> Self {
         let path = path.display();
         let (fault, message) = match source.sqlite_error_code() {
             Some(ErrorCode::NotADatabase | ErrorCode::DatabaseCorrupt) => (

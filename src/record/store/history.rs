@@ -73,7 +73,7 @@ fn start(row: &Row<'_>) -> rusqlite::Result<Option<(u32, Past)>> {
     };
     let is_last: bool = row.get("is_last")?;
     let reported = row.get::<_, Option<String>>("state")?;
-    let reported = reported.map(|state| JobState::from_word(&state));
+    let reported = reported.map(|state| JobState::from_word(&state).unwrap_or_default());
     let ended: Option<i32> = row.get("shell_code")?;
     let state = match (is_last, reported, ended.map(ExitStatus::from_shell_code)) {
         // It was started again.

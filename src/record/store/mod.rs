@@ -24,11 +24,12 @@ mod runs;
 mod schema;
 mod sql;
 mod starts;
+mod views;
 mod writer;
 
 pub use error::{StoreError, StoreFault};
 pub use export::{Identity, Order, Pages, Selection};
-pub use import::{Importer, Taken};
+pub use import::Taken;
 pub use ingest::Segment;
 pub use node::{
     Backlog, Collected, Dropped, Live, LiveRun, NodeId, NodeStore, Retained, Shortened,

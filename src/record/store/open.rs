@@ -1,6 +1,6 @@
 //! Opening the database.
 
-use std::fs::{self, File, Metadata, OpenOptions, Permissions};
+use std::fs::{self, File, OpenOptions, Permissions};
 use std::io;
 use std::os::unix::fs::{MetadataExt, OpenOptionsExt, PermissionsExt};
 use std::path::{Path, PathBuf};
@@ -24,36 +24,9 @@ const STATEMENTS_KEPT: usize = 64;
 pub struct Store {
     pub(super) connection: Connection,
     pub(super) path: PathBuf,
-    /// After the connection, so that it is closed later.
-    pub(super) reading: Option<Reading>,
-}
-
-/// What a [`Store`] that is only read keeps open.
-#[derive(Debug)]
-pub(super) struct Reading {
-    /// The database. Held for as long as the connection: to close any descriptor of a file drops all locks that the process has
-    /// on it (fcntl(2)), SQLite's too.
-    pub(super) file: File,
-    /// How the file was when it was opened, where it is read without locks.
-    pub(super) frozen: Option<Stamp>,
-}
-
-/// What changes when a file is written to.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Stamp {
-    inode: u64,
-    length: u64,
-    changed: (i64, i64),
-}
-
-impl Stamp {
-    pub(super) fn of(about: &Metadata) -> Self {
-        Self {
-            inode: about.ino(),
-            length: about.len(),
-            changed: (about.mtime(), about.mtime_nsec()),
-        }
-    }
+    /// The database as a file, where it is only read. Held for as long as the connection, and closed after it: to close any descriptor
+    /// of a file drops all locks that the process has on it (fcntl(2)), SQLite's too.
+    pub(super) reading: Option<File>,
 }
 
 impl Store {
@@ -79,7 +52,7 @@ impl Store {
         let path = Path::new(":memory:");
         let opened = Connection::open_in_memory();
         Self::prepare(
-            opened.map_err(|source| StoreError::of(path, "open", source))?,
+            opened.map_err(|source| StoreError::from_sqlite(path, "open", source))?,
             path,
             "OFF",
         )
@@ -91,7 +64,7 @@ impl Store {
         path: &Path,
         synchronous: &str,
     ) -> Result<Self, StoreError> {
-        let failed = |source| StoreError::of(path, "open", source);
+        let failed = |source| StoreError::from_sqlite(path, "open", source);
         connection.busy_timeout(BUSY_TIMEOUT).map_err(failed)?;
         connection.set_prepared_statement_cache_capacity(STATEMENTS_KEPT);
         let found = schema::migrate(&mut connection).map_err(failed)?;
@@ -152,7 +125,7 @@ impl Store {
         &mut self,
         work: impl FnOnce(&Writer<'_>) -> Result<T, E>,
     ) -> Result<T, E> {
-        let failed = |source| StoreError::of(&self.path, "write", source);
+        let failed = |source| StoreError::from_sqlite(&self.path, "write", source);
         let begun = self
             .connection
             .transaction_with_behavior(TransactionBehavior::Immediate);
@@ -176,7 +149,8 @@ pub(super) fn connect(path: &Path, mode: u32) -> Result<Connection, StoreError> 
         Path::new(".").join(path)
     };
     let flags = OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_NO_MUTEX;
-    Connection::open_with_flags(name, flags).map_err(|source| StoreError::of(path, "open", source))
+    Connection::open_with_flags(name, flags)
+        .map_err(|source| StoreError::from_sqlite(path, "open", source))
 }
 
 /// SQLite would create the file for all to read, and follow a link.
@@ -252,7 +226,7 @@ mod tests {
                 let target = format!("INSERT INTO target (fingerprint) VALUES ('{number:0>200}')");
                 let done = writer.transaction.execute(&target, []);
                 done.map(drop)
-                    .map_err(|source| StoreError::of(writer.path, "write", source))
+                    .map_err(|source| StoreError::from_sqlite(writer.path, "write", source))
             })
         });
         assert!(
@@ -264,7 +238,7 @@ mod tests {
     #[test]
     fn an_error_names_the_file_and_leaves_the_cause_to_the_chain() {
         let path = Path::new("/s/dlrun.db");
-        let error = StoreError::of(path, "read", rusqlite::Error::InvalidQuery);
+        let error = StoreError::from_sqlite(path, "read", rusqlite::Error::InvalidQuery);
         assert_eq!(error.to_string(), "cannot read the index `/s/dlrun.db`");
         assert!(std::error::Error::source(&error).is_some());
     }

@@ -14,21 +14,30 @@ use crate::record::{
 impl Writer<'_> {
     pub(super) fn replace_usage(&self, node: i64, record: &NodeRecord) -> Result<(), StoreError> {
         let whole = json!({ "record": { "usage": record.usage } });
-        self.put_part(node, Table::Usage, &whole)
+        let values = stored_values(Table::Usage, "usage", "/record/usage", &whole);
+        self.put_part(node, Table::Usage, values).map(drop)
     }
 
-    /// Puts a row of a measurement in. What is as it was is not written: it would count as a change.
-    fn put_part(&self, node: i64, table: Table, record: &Value) -> Result<(), StoreError> {
-        let name = table.kind();
-        let (key, within, replace): (&[&str], _, _) = match table {
-            Table::Timings => (&["node", "place"], "", Replace::Numbered),
-            Table::Metrics => (&["node", "kind", "place", "name"], "", Replace::Numbered),
-            Table::Gpus => (&["node", "uuid"], "", Replace::Different),
-            _ => (&["node"], "/record/usage", Replace::Different),
+    /// Puts a row of a measurement in; `false`: it is as it was, and was not written, which would count as a change.
+    pub(super) fn put_part(
+        &self,
+        node: i64,
+        table: Table,
+        mut values: Vec<(&'static str, Value)>,
+    ) -> Result<bool, StoreError> {
+        let (key, replace): (&[&str], _) = match table {
+            Table::Timings => (&["node", "place"], Replace::Numbered),
+            Table::Metrics => (&["node", "kind", "place", "name"], Replace::Numbered),
+            Table::Gpus => (&["node", "uuid"], Replace::Different),
+            _ => (&["node"], Replace::Different),
         };
-        let mut values = stored_values(table, name, within, record);
         values.push(("node", node.into()));
-        self.put(name, key, &values, replace).map(drop)
+        Ok(self.put(table.kind(), key, &values, replace)?.is_some())
+    }
+
+    fn put_record(&self, node: i64, table: Table, record: &Value) -> Result<(), StoreError> {
+        let values = stored_values(table, table.kind(), "", record);
+        self.put_part(node, table, values).map(drop)
     }
 
     /// Epochs that are as they were stay, and keep their numbers. Those that the record dropped go.
@@ -109,13 +118,13 @@ impl Writer<'_> {
     }
 
     pub(super) fn put_metric(&self, node: i64, value: &MetricValue) -> Result<(), StoreError> {
-        self.put_part(node, Table::Metrics, &json!(value))
+        self.put_record(node, Table::Metrics, &json!(value))
     }
 
     pub(super) fn put_epoch(&self, node: i64, place: u64, epoch: &Epoch) -> Result<(), StoreError> {
         let mut whole = json!(epoch);
         whole["place"] = place.into();
-        self.put_part(node, Table::Timings, &whole)?;
+        self.put_record(node, Table::Timings, &whole)?;
         self.put_point(
             node,
             &MetricPoint {
@@ -212,6 +221,6 @@ impl Writer<'_> {
 
     /// What is as it was is not written: it would count as a change.
     pub(super) fn put_gpu(&self, node: i64, usage: &GpuUsage) -> Result<(), StoreError> {
-        self.put_part(node, Table::Gpus, &json!(usage))
+        self.put_record(node, Table::Gpus, &json!(usage))
     }
 }

@@ -19,7 +19,7 @@ impl Store {
     ) -> Result<Vec<T>, StoreError> {
         let statement = self.connection.prepare_cached(sql);
         let rows = statement.and_then(|mut statement| statement.query_map(values, read)?.collect());
-        rows.map_err(|source| StoreError::of(&self.path, "read", source))
+        rows.map_err(|source| StoreError::from_sqlite(&self.path, "read", source))
     }
 
     /// Whether a query finds a row.

@@ -2,9 +2,9 @@
 //!
 //! Nothing is written, neither to the database nor beside it. While its writer runs, readers share its journal; they need no
 //! right to write for that. When a node daemon has ended, it has taken its journal along, and SQLite wants to make another, which
-//! a member of the group may not: then the file is read as one that does not change, and looked at again afterwards.
+//! a member of the group may not.
 
-use std::fs::{self, File, OpenOptions};
+use std::fs::{File, OpenOptions};
 use std::io;
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::OpenOptionsExt;
@@ -15,51 +15,23 @@ use nix::fcntl::OFlag;
 use rusqlite::{Connection, OpenFlags};
 
 use super::error::{StoreError, StoreFault};
-use super::open::{BUSY_TIMEOUT, Reading, Stamp, Store, beside};
+use super::open::{BUSY_TIMEOUT, Store, beside};
 use super::schema;
 
 impl Store {
     /// Opens a database to read it alone. It is neither created nor brought up to date, and may be another user's.
     ///
     /// # Errors
-    /// [`StoreFault::Unreadable`] where there is none, or none that the caller may read; [`StoreFault::Older`] where its schema
-    /// is older than this dlrun's; those of [`Store::open`].
+    /// [`StoreFault::Missing`] or [`StoreFault::Denied`] where there is none that the caller may read; [`StoreFault::CannotOpen`] where
+    /// a node daemon that ended took its journal along; [`StoreFault::Older`] where its schema is older than this dlrun's; those
+    /// of [`Store::open`].
     pub fn open_reader(path: &Path) -> Result<Self, StoreError> {
         let file = open_file(path)?;
-        match connect(path, &file, false) {
-            Err(error) if error.kind == StoreFault::CannotOpen && journal_is_empty(path) => {
-                connect(path, &file, true)
-            }
-            other => other,
-        }
-        .map(|(connection, frozen)| Self {
-            connection,
+        Ok(Self {
+            connection: connect(path)?,
             path: path.to_owned(),
-            reading: Some(Reading { file, frozen }),
+            reading: Some(file),
         })
-    }
-
-    /// Says whether what was read is from one state of the database: only one that was read without locks may not be.
-    ///
-    /// # Errors
-    /// [`StoreFault::Changed`].
-    pub fn verify_reading(&self) -> Result<(), StoreError> {
-        let Some(Reading {
-            file,
-            frozen: Some(before),
-        }) = &self.reading
-        else {
-            return Ok(());
-        };
-        let now = file.metadata().map(|about| Stamp::of(&about));
-        let same = now.is_ok_and(|now| now == *before) && journal_is_empty(&self.path);
-        if same {
-            Ok(())
-        } else {
-            let path = self.path.display();
-            let message = format!("the database `{path}` changed while it was read");
-            Err(StoreError::new(StoreFault::Changed, message))
-        }
     }
 
     /// The number of the last change that a power failure cannot take back. Writers do not wait for the disk; here it is waited
@@ -74,15 +46,11 @@ impl Store {
             return Ok(last);
         }
         let failed = |source| unreadable(&self.path, source);
-        let reading = match self.reading.take() {
-            Some(reading) => reading,
-            None => Reading {
-                file: File::open(&self.path).map_err(failed)?,
-                frozen: None,
-            },
+        let file = match self.reading.take() {
+            Some(file) => file,
+            None => File::open(&self.path).map_err(failed)?,
         };
-        let reading = self.reading.insert(reading);
-        sync(&reading.file).map_err(failed)?;
+        sync(self.reading.insert(file)).map_err(failed)?;
         if let Ok(journal) = File::open(beside(&self.path, "-wal")) {
             sync(&journal).map_err(failed)?;
         }
@@ -129,22 +97,12 @@ fn open_file(path: &Path) -> Result<File, StoreError> {
 }
 
 /// The connection, once it is known that the database can be read.
-fn connect(
-    path: &Path,
-    file: &File,
-    frozen: bool,
-) -> Result<(Connection, Option<Stamp>), StoreError> {
-    let failed = |source| StoreError::of(path, "open", source);
-    let stamp = if frozen {
-        let about = file.metadata().map_err(|source| unreadable(path, source))?;
-        Some(Stamp::of(&about))
-    } else {
-        None
-    };
+fn connect(path: &Path) -> Result<Connection, StoreError> {
+    let failed = |source| StoreError::from_sqlite(path, "open", source);
     let flags = OpenFlags::SQLITE_OPEN_READ_ONLY
         | OpenFlags::SQLITE_OPEN_NO_MUTEX
         | OpenFlags::SQLITE_OPEN_URI;
-    let opened = Connection::open_with_flags(uri(path, frozen), flags);
+    let opened = Connection::open_with_flags(uri(path), flags);
     let mut connection = opened.map_err(failed)?;
     connection.busy_timeout(BUSY_TIMEOUT).map_err(failed)?;
     // What somebody else wrote runs none of its functions here.
@@ -153,7 +111,7 @@ fn connect(
         .map_err(failed)?;
     let known = schema::version();
     match schema::inspect(&mut connection).map_err(failed)? {
-        schema::Found::Current => Ok((connection, stamp)),
+        schema::Found::Current => Ok(connection),
         schema::Found::Newer(version) => Err(StoreError::newer(path, version, known)),
         schema::Found::Foreign | schema::Found::Older(0) => Err(StoreError::foreign(path)),
         schema::Found::Older(version) => {
@@ -167,7 +125,7 @@ fn connect(
 }
 
 /// A path as SQLite's URI: every byte that could mean something else is written by its number.
-fn uri(path: &Path, frozen: bool) -> String {
+fn uri(path: &Path) -> String {
     let absolute = std::path::absolute(path).unwrap_or_else(|_| path.to_owned());
     let mut uri = String::from("file:");
     for byte in absolute.as_os_str().as_bytes() {
@@ -178,29 +136,17 @@ fn uri(path: &Path, frozen: bool) -> String {
             other => uri.push_str(&format!("%{other:02X}")),
         }
     }
-    uri.push_str(if frozen {
-        "?mode=ro&immutable=1"
-    } else {
-        "?mode=ro"
-    });
-    uri
+    uri + "?mode=ro"
 }
 
 fn unreadable(path: &Path, source: io::Error) -> StoreError {
     let fault = match source.kind() {
         io::ErrorKind::NotFound => StoreFault::Missing,
-        io::ErrorKind::PermissionDenied => StoreFault::Denied(path.to_owned()),
+        io::ErrorKind::PermissionDenied => StoreFault::Denied,
         _ => StoreFault::Unreadable,
     };
     let message = format!("cannot read the database `{}`", path.display());
     StoreError::caused(fault, message, source)
-}
-
-fn journal_is_empty(path: &Path) -> bool {
-    match fs::metadata(beside(path, "-wal")) {
-        Ok(about) => about.len() == 0,
-        Err(error) => error.kind() == io::ErrorKind::NotFound,
-    }
 }
 
 #[cfg(test)]
@@ -210,35 +156,8 @@ mod tests {
     #[test]
     fn a_path_is_never_taken_for_more() {
         assert_eq!(
-            uri(Path::new("/a b/x?mode=rw#%.db"), true),
-            "file:/a%20b/x%3Fmode%3Drw%23%25.db?mode=ro&immutable=1"
+            uri(Path::new("/a b/x?mode=rw#%.db")),
+            "file:/a%20b/x%3Fmode%3Drw%23%25.db?mode=ro"
         );
-    }
-
-    #[test]
-    fn a_file_that_changes_under_a_reader_without_locks_is_seen() {
-        let tmp = tempfile::tempdir().expect("a directory");
-        let path = tmp.path().join("dlrun.db");
-        drop(Store::open(&path).expect("made"));
-        let file = open_file(&path).expect("open");
-        let (connection, frozen) = connect(&path, &file, true).expect("read");
-        let store = Store {
-            connection,
-            path: path.clone(),
-            reading: Some(Reading { file, frozen }),
-        };
-        store.verify_reading().expect("nothing happened");
-        fs::write(beside(&path, "-wal"), "x").expect("written");
-        assert!(matches!(
-            store.verify_reading(),
-            Err(ref error) if error.kind == StoreFault::Changed
-        ));
-        fs::remove_file(beside(&path, "-wal")).expect("removed");
-        let longer = OpenOptions::new().append(true).open(&path).expect("open");
-        longer.set_len(1 << 20).expect("longer");
-        assert!(matches!(
-            store.verify_reading(),
-            Err(ref error) if error.kind == StoreFault::Changed
-        ));
     }
 }

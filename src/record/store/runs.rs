@@ -58,7 +58,7 @@ impl Store {
         Ok(self.records(Table::Runs, rest, [run_id.as_str()])?.pop())
     }
 
-    /// The runs that are not known to be over, newest first. Of those that were imported nobody here can tell more.
+    /// The runs that are not known to be over, newest first. Of those that were imported nothing more is known here.
     ///
     /// # Errors
     /// As [`Store::list`].
@@ -92,7 +92,7 @@ impl Store {
         })
     }
 
-    /// Every run of the index that has a directory, to tell new directories from known ones.
+    /// Every run of the index that has a directory, to distinguish new directories from known ones.
     ///
     /// # Errors
     /// As [`Store::list`].
@@ -222,7 +222,7 @@ impl Store {
     ///
     /// # Errors
     /// As [`Store::list`].
-    pub fn of_jobs(
+    pub fn runs_with_jobs(
         &self,
         scheduler: SchedulerKind,
         jobs: &[&str],

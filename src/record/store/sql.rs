@@ -151,3 +151,19 @@ pub(super) fn key_values(key: &MeasureKey) -> (&str, u32, u32, &str, u32) {
         key.step,
     )
 }
+
+/// The column of a row's number in the database that it comes from.
+pub(super) const ORIGIN_SEQ: &str = "origin_seq";
+
+/// What decides which of two versions of an imported row stays, the larger: a finished run before a running one, a user's index, which
+/// knows what the scheduler reported, before a node's database, of two nodes the one that saw a failure; then the row's number.
+pub(super) fn version_order(table: &str, of: &str) -> String {
+    match table {
+        "run" => format!(
+            "({of}.state NOT IN ('pending', 'running', 'suspended', 'unknown'), {of}.uid IS NULL,
+              {of}.uid IS NOT NULL AND {of}.state <> 'completed', {of}.origin_seq)"
+        ),
+        "node" => format!("({of}.state <> 'running', {of}.origin_seq)"),
+        _ => format!("{of}.origin_seq"),
+    }
+}

@@ -63,7 +63,8 @@ impl Store {
     /// As [`Store::list`].
     pub fn snapshot(&self) -> Result<Snapshot<'_>, StoreError> {
         let begun = self.connection.unchecked_transaction();
-        let reading = begun.map_err(|source| StoreError::of(&self.path, "read", source))?;
+        let reading =
+            begun.map_err(|source| StoreError::from_sqlite(&self.path, "read", source))?;
         Ok(Snapshot {
             store: self,
             _reading: reading,
@@ -122,7 +123,7 @@ impl Store {
             }
             Ok(())
         };
-        read().map_err(|source| StoreError::of(&self.path, "read", source))
+        read().map_err(|source| StoreError::from_sqlite(&self.path, "read", source))
     }
 }
 
@@ -178,19 +179,11 @@ impl Snapshot<'_> {
         Ok(Some((last, runs.first().copied().unwrap_or(0))))
     }
 
-    /// Says whether all was one state, as [`Store::verify_reading`].
-    ///
-    /// # Errors
-    /// `StoreFault::Changed`.
-    pub fn verify(&self) -> Result<(), StoreError> {
-        self.store.verify_reading()
-    }
-
     fn start(&self, row: &Row<'_>) -> rusqlite::Result<StartRow> {
         let noted: Option<String> = row.get("noted_state")?;
         let noted = match noted {
             Some(state) => Some(NotedState {
-                state: JobState::from_word(&state),
+                state: JobState::from_word(&state).unwrap_or_default(),
                 started_at_ms: unsigned(row, "noted_start_ms")?,
                 ended_at_ms: unsigned(row, "noted_end_ms")?,
             }),

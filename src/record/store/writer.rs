@@ -6,7 +6,7 @@ use rusqlite::{OptionalExtension, Params, Row, Transaction, params_from_iter};
 use serde_json::Value;
 
 use super::error::{StoreError, StoreFault};
-use super::sql::column_value;
+use super::sql::{ORIGIN_SEQ, column_value, version_order};
 use crate::job::RunId;
 
 /// Writes to the index, inside one transaction ([`super::Store::write`]).
@@ -35,7 +35,7 @@ impl Writer<'_> {
             .transaction
             .prepare_cached(sql)
             .and_then(|mut statement| statement.execute(values));
-        done.map_err(|source| StoreError::of(self.path, "write", source))
+        done.map_err(|source| StoreError::from_sqlite(self.path, "write", source))
     }
 
     /// The first column of the first row.
@@ -52,7 +52,7 @@ impl Writer<'_> {
     ) -> Result<Vec<T>, StoreError> {
         let statement = self.transaction.prepare_cached(sql);
         let rows = statement.and_then(|mut statement| statement.query_map(values, read)?.collect());
-        rows.map_err(|source| StoreError::of(self.path, "read", source))
+        rows.map_err(|source| StoreError::from_sqlite(self.path, "read", source))
     }
 
     /// The first row of a question.
@@ -65,11 +65,11 @@ impl Writer<'_> {
         let statement = self.transaction.prepare_cached(sql);
         let found =
             statement.and_then(|mut statement| statement.query_row(values, read).optional());
-        found.map_err(|source| StoreError::of(self.path, "write", source))
+        found.map_err(|source| StoreError::from_sqlite(self.path, "write", source))
     }
 
-    /// Puts a row in, or in the place of the one that has the same in the columns of `key`. Returns its `id` where `replace` is
-    /// [`Replace::NotOlder`] and it was written.
+    /// Puts a row in, or in the place of the one that has the same in the columns of `key`. `None`: it was not written. Returns
+    /// its `id` where `replace` is [`Replace::NotOlder`].
     pub(super) fn put(
         &self,
         table: &str,
@@ -92,11 +92,17 @@ impl Writer<'_> {
         if is_numbered {
             set.push("change_seq = excluded.change_seq".to_owned());
         }
+        let is_imported = names.contains(&ORIGIN_SEQ);
         let when = match replace {
-            Replace::Keeping(_) => String::new(),
-            Replace::NotOlder => {
-                "WHERE updated_at_ms <= excluded.updated_at_ms RETURNING id".to_owned()
+            _ if is_imported => {
+                let (old, new) = (
+                    version_order(table, table),
+                    version_order(table, "excluded"),
+                );
+                format!("WHERE {old} < {new}")
             }
+            Replace::Keeping(_) => String::new(),
+            Replace::NotOlder => "WHERE updated_at_ms <= excluded.updated_at_ms".to_owned(),
             Replace::Different | Replace::Numbered => {
                 let (old, new) = (others.join(", "), others.join(", excluded."));
                 format!("WHERE ({old}) IS NOT (excluded.{new})")
@@ -107,9 +113,14 @@ impl Writer<'_> {
         } else {
             ("", "")
         };
+        let returning = if replace == Replace::NotOlder {
+            "RETURNING id"
+        } else {
+            ""
+        };
         let sql = format!(
             "INSERT INTO {table} ({}{number}) SELECT {}{next} FROM change WHERE true
-             ON CONFLICT ({}) DO UPDATE SET {} {when}",
+             ON CONFLICT ({}) DO UPDATE SET {} {when} {returning}",
             names.join(", "),
             places.join(", "),
             key.join(", "),
@@ -119,7 +130,8 @@ impl Writer<'_> {
         if replace == Replace::NotOlder {
             self.select(&sql, values)
         } else {
-            self.execute(&sql, values).map(|_| None)
+            let changed = self.execute(&sql, values)?;
+            Ok((changed > 0).then_some(0))
         }
     }
 

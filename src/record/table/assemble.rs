@@ -3,7 +3,7 @@
 use serde::de::DeserializeOwned;
 use serde_json::{Map, Value, json};
 
-use super::{Bound, Field, FieldType, Role, Table};
+use super::{Field, FieldType, Role, Table};
 
 /// The longest name, in bytes; daemons take no longer text at all.
 pub const MAX_NAME_BYTES: usize = 4096;
@@ -11,82 +11,50 @@ pub const MAX_NAME_BYTES: usize = 4096;
 /// The values of a row by the names of their columns.
 pub(in crate::record) type Cells = Map<String, Value>;
 
-/// What is wrong with a row.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(in crate::record) struct ColumnFault {
-    /// The column; empty where it is none of them alone.
-    pub(in crate::record) column: &'static str,
-    /// What is wrong with its value.
-    pub(in crate::record) message: String,
-}
-
-/// Says whether a row has all that it must, and what is wanted of its values; their types are seen when it is read.
-pub(in crate::record) fn check(fields: &[Field], row: &Cells) -> Result<(), ColumnFault> {
+/// Checks that a row has all that it must have, of the right types, and its texts and numbers. Nobody knows who wrote a file.
+pub(in crate::record) fn check(fields: &[Field], row: &Cells) -> Result<(), String> {
     for field in fields.iter().filter(|field| field.object.is_some()) {
         let value = row.get(field.name).filter(|value| !value.is_null());
         let fault = match value {
-            None if field.is_optional() => None,
-            None => Some(format!("missing field `{}`", field.name)),
-            Some(value) => field.bound.fault(value),
+            None => (!field.is_optional()).then(|| "it is missing".to_owned()),
+            Some(value) => value_fault(field, value),
         };
-        if let Some(message) = fault {
-            let column = field.name;
-            return Err(ColumnFault { column, message });
+        if let Some(fault) = fault {
+            return Err(format!("`{}`: {fault}", field.name));
         }
     }
     Ok(())
 }
 
-impl Bound {
-    fn fault(self, value: &Value) -> Option<String> {
-        match (value, self) {
-            (Value::String(text), Self::Name | Self::Key | Self::Node) => self.name_fault(text),
-            (Value::String(text), Self::Text) => text
-                .contains('\0')
-                .then(|| format!("{} has a NUL, and text has none", quoted(text))),
-            (Value::Number(number), Self::Amount) => number
-                .as_f64()
-                .filter(|number| *number < 0.0)
-                .map(|number| format!("{number:?} is negative")),
-            (Value::Number(number), Self::Rate) => number
-                .as_f64()
-                .filter(|number| *number <= 0.0)
-                .map(|number| format!("{number:?} is not above zero")),
-            (Value::Number(number), Self::Change) => {
-                let is_larger = number.as_u64().is_some() && number.as_i64().is_none();
-                let most = i64::MAX;
-                is_larger.then(|| format!("{number} is no number of a change: they end at {most}"))
-            }
-            _ => None,
+fn value_fault(field: &Field, value: &Value) -> Option<String> {
+    let is_of_type = match (field.of, value) {
+        (FieldType::Text, Value::String(text)) => return text_fault(field, text),
+        (FieldType::Whole, Value::Number(number)) => {
+            number.is_u64() || number.is_i64() && field.name.ends_with("exit_code")
         }
-    }
-
-    fn name_fault(self, text: &str) -> Option<String> {
-        let shown = quoted(text);
-        if text.chars().any(char::is_control) {
-            return Some(format!(
-                "{shown} has control characters, and a name has none"
-            ));
+        // A loss may be negative, a duration or an amount may not.
+        (FieldType::Real, Value::Number(number)) if field.name != "value" => {
+            let is_negative = number.as_f64().is_some_and(|number| number < 0.0);
+            return is_negative.then(|| "it is negative".to_owned());
         }
-        let length = text.len();
-        if length > MAX_NAME_BYTES {
-            return Some(format!(
-                "{shown} has {length} bytes, and a name {MAX_NAME_BYTES} bytes at most"
-            ));
-        }
-        if self != Self::Name && text.is_empty() {
-            return Some("the name is empty".to_owned());
-        }
-        let is_path = text.contains('/') || text == "." || text == "..";
-        (self == Self::Node && is_path).then(|| format!("{text:?} cannot name a node"))
-    }
+        (of, value) => match of {
+            FieldType::Flag => value.is_boolean(),
+            FieldType::Real => value.is_number(),
+            _ => of == FieldType::Json,
+        },
+    };
+    (!is_of_type).then(|| format!("it is not of type {}", field.of.as_str()))
 }
 
-/// The beginning of a text, with nothing in it that drives a terminal.
-fn quoted(text: &str) -> String {
-    match text.char_indices().nth(40) {
-        Some((end, _)) => format!("{:?}...", &text[..end]),
-        None => format!("{text:?}"),
+fn text_fault(field: &Field, text: &str) -> Option<String> {
+    // The name of a node becomes part of paths.
+    let is_path = text.contains('/') || ["", ".", ".."].contains(&text);
+    if text.contains('\0') || field.is_name && text.chars().any(char::is_control) {
+        Some("it has control characters".to_owned())
+    } else if field.is_name && text.len() > MAX_NAME_BYTES {
+        Some(format!("it is longer than {MAX_NAME_BYTES} bytes"))
+    } else {
+        (field.name == "node" && is_path).then(|| "it cannot name a node".to_owned())
     }
 }
 
@@ -101,14 +69,11 @@ pub(in crate::record) fn assemble<T: DeserializeOwned>(
     fields: &[Field],
     base: &Value,
     row: &Cells,
-) -> Result<T, ColumnFault> {
+) -> Result<T, String> {
     let groups = groups(fields, row);
     serde_json::from_value(placed(base, &groups)).map_err(|error| {
-        let first = groups.iter().find_map(|group| fault::<T>(base, group));
-        first.unwrap_or(ColumnFault {
-            column: "",
-            message: error.to_string(),
-        })
+        let faults = groups.iter().find_map(|group| fault::<T>(base, group));
+        faults.unwrap_or_else(|| error.to_string())
     })
 }
 
@@ -183,21 +148,10 @@ fn placed(base: &Value, groups: &[Group<'_>]) -> Value {
     record
 }
 
-fn fault<T: DeserializeOwned>(base: &Value, group: &Group<'_>) -> Option<ColumnFault> {
+/// What is wrong with the values of a group; the first of them is named.
+fn fault<T: DeserializeOwned>(base: &Value, group: &Group<'_>) -> Option<String> {
     let error = serde_json::from_value::<T>(placed(base, std::slice::from_ref(group))).err()?;
-    // Of several values that are one thing the first of another type.
-    let is_unlike = |(field, value): &&(&Field, &Value)| match field.of {
-        FieldType::Text => !value.is_string(),
-        FieldType::Whole => !value.is_u64(),
-        FieldType::Real => !value.is_number(),
-        FieldType::Flag => !value.is_boolean(),
-        FieldType::Json => false,
-    };
-    let (field, _) = group.iter().find(is_unlike).unwrap_or(&group[0]);
-    Some(ColumnFault {
-        column: field.name,
-        message: error.to_string(),
-    })
+    Some(format!("`{}`: {error}", group[0].0.name))
 }
 
 /// The values of a record for the columns of `stored_in`, a table of the index, that are within an object of the record; each with the
@@ -221,13 +175,34 @@ pub(in crate::record) fn stored_values(
             Value::Array(parts) => parts.get(field.key.parse::<usize>().ok()?),
             _ => object.get(field.key),
         });
-        let value = found.cloned().unwrap_or_else(|| match field.of {
-            FieldType::Flag => false.into(),
-            FieldType::Whole if !field.is_optional() => 0.into(),
-            FieldType::Json if !field.is_optional() => json!({}),
-            _ => Value::Null,
-        });
-        values.push((column, value));
+        values.push((column, found.cloned().unwrap_or_else(|| absent(&field))));
     }
     values
+}
+
+/// What a column holds where its row has no value.
+fn absent(field: &Field) -> Value {
+    match field.of {
+        FieldType::Flag => false.into(),
+        FieldType::Whole if !field.is_optional() => 0.into(),
+        FieldType::Json if !field.is_optional() => json!({}),
+        _ => Value::Null,
+    }
+}
+
+/// The values of an exported row for the columns of `stored_in`, a table of the index, each with the column's name there.
+pub(in crate::record) fn imported_values(
+    table: Table,
+    stored_in: &str,
+    row: &Cells,
+) -> Vec<(&'static str, Value)> {
+    let stored = |field: &Field| {
+        let (of, column) = field.stored?.split_once('.')?;
+        // What is exported as null in place of its default is restored as that.
+        let is_default = |value: &&Value| value.is_null() && field.sql.starts_with("nullif");
+        let value = row.get(field.name).filter(|value| !is_default(value));
+        let value = value.cloned().unwrap_or_else(|| absent(field));
+        (of == stored_in && field.object.is_some()).then_some((column, value))
+    };
+    table.own_fields().iter().filter_map(stored).collect()
 }

@@ -3,24 +3,18 @@
 
 use serde_json::{Value, json};
 
-use super::{Bound, Field, FieldType, Role, Table};
+use super::{Field, FieldType, Role, Table};
 use crate::record::{COLUMNS, Column, GPU_COLUMNS, NodeRecord, PROCESS_COLUMNS, RunRecord};
 
-type Kind = (FieldType, Bound);
+/// What a column holds, and whether it is a name.
+type Kind = (FieldType, bool);
 
-/// Text of which a type says whether it is one of its words.
-const WORD: Kind = (FieldType::Text, Bound::None);
-const NAME: Kind = (FieldType::Text, Bound::Name);
-const KEY: Kind = (FieldType::Text, Bound::Key);
-const NODE: Kind = (FieldType::Text, Bound::Node);
-const TEXT: Kind = (FieldType::Text, Bound::Text);
-const WHOLE: Kind = (FieldType::Whole, Bound::None);
-const CHANGE: Kind = (FieldType::Whole, Bound::Change);
-const REAL: Kind = (FieldType::Real, Bound::None);
-const AMOUNT: Kind = (FieldType::Real, Bound::Amount);
-const RATE: Kind = (FieldType::Real, Bound::Rate);
-const FLAG: Kind = (FieldType::Flag, Bound::None);
-const JSON: Kind = (FieldType::Json, Bound::None);
+const NAME: Kind = (FieldType::Text, true);
+const TEXT: Kind = (FieldType::Text, false);
+const WHOLE: Kind = (FieldType::Whole, false);
+const REAL: Kind = (FieldType::Real, false);
+const FLAG: Kind = (FieldType::Flag, false);
+const JSON: Kind = (FieldType::Json, false);
 
 /// What follows from other columns is stored nowhere and not read back.
 const fn follows(_: &str) -> Option<&'static str> {
@@ -38,7 +32,7 @@ macro_rules! columns {
         $($(#[$doc])* pub(in crate::record) const $list: &[Field] = &[$(Field {
             name: stringify!($name),
             of: $kind.0,
-            bound: $kind.1,
+            is_name: $kind.1,
             role: Role::$role,
             about: concat!($($about),+).trim_ascii_start(),
             object: [$(Some($object),)? $(follows($sql),)? Some($within)][0],
@@ -76,31 +70,31 @@ columns! {
     /// Which version of a row it is.
     VERSION of "" in "" {
         /// Id of the row's database, 16 hexadecimal digits.
-        store: Always KEY in "" from "";
+        store: Always NAME in "" from "";
         /// Number of the row's last change in that database; of two versions of a row the larger is newer.
-        seq: Always CHANGE in "" from "";
+        seq: Always WHOLE in "" from "";
     }
     /// What every row below a run begins with, after its version.
     MEASUREMENT of "" in "" {
         /// The run.
-        run_id: Key WORD = "run.run_id";
+        run_id: Key TEXT = "run.run_id";
         /// Index in the job array; 0 without one.
         element: Key WHOLE = "attempt.element";
         /// 0 for the first start, 1 after the first requeue.
         attempt: Key WHOLE = "attempt.attempt";
         /// The scheduler's name of the node; the host name for local jobs.
-        node: Key NODE = "node.node";
+        node: Key NAME = "node.node";
         /// Which `dlrun exec` of this attempt on this node, from 0.
         step: Key WHOLE = "node.step";
         /// The job's name.
-        name: Always WORD from "run.name";
+        name: Always TEXT from "run.name";
         /// Login name of the submitting user.
-        user: Always WORD from "run.user";
+        user: Always TEXT from "run.user";
     }
     /// The places are those of [`crate::record::RunRow`].
     RUNS of "run" in "/record" {
         /// The run.
-        run_id: Key WORD;
+        run_id: Key TEXT;
         /// The job's name.
         name: Always NAME;
         /// Login name of the submitting user.
@@ -112,17 +106,17 @@ columns! {
         /// The host it was submitted from.
         submit_host: Always NAME;
         /// `slurm`, `torque`, `openpbs` or `local`.
-        scheduler: Always WORD;
+        scheduler: Always TEXT;
         /// The scheduler's id of the job.
         job_id: Optional NAME;
         /// State: `completed`, `failed`, `timeout`, ...; in a node's database as far as that node knows.
-        state: Always WORD in "/status";
+        state: Always TEXT in "/status";
         /// The scheduler's own name of the state.
         raw_state: Optional TEXT in "/status";
         /// The scheduler's reason.
         reason: Optional TEXT in "/status";
         /// Why it did not complete, in one word.
-        cause: Part WORD in "/status/cause" as "kind";
+        cause: Part TEXT in "/status/cause" as "kind";
         /// The same as text.
         cause_text: Part TEXT in "/status/cause" as "text";
         /// Exit code of the command.
@@ -138,7 +132,7 @@ columns! {
         /// Requested nodes.
         nodes: Always WHOLE;
         /// Indexes of the job array, as in the job file.
-        array: Optional WORD;
+        array: Optional TEXT;
         /// Further jobs of an array that was split: objects with `job_id` and `offset`.
         parts: Optional JSON;
         /// Elements of the array, counted by state.
@@ -156,11 +150,11 @@ columns! {
         /// Its compiler.
         framework_compiler: Optional NAME in "/record/framework" as "compiler";
         /// Where it comes from: `hub`, `pip` or `source`.
-        framework_provenance: Optional WORD in "/record/framework" as "provenance";
+        framework_provenance: Optional TEXT in "/record/framework" as "provenance";
         /// The site's name of the selected storage.
         storage: Part NAME in "/record/storage" as "0";
         /// The class of that storage.
-        storage_class: Part WORD in "/record/storage" as "1";
+        storage_class: Part TEXT in "/record/storage" as "1";
         /// Path or URI of the image that the command runs in; null: no container.
         image: Part TEXT in "/record/image" as "source";
         /// Its name in the catalogue.
@@ -194,17 +188,17 @@ columns! {
         /// The command and its arguments, a list of texts; `***` for secrets.
         command: Optional JSON from "run.identity -> '$.command'";
         /// The script that it runs, or `-m MODULE`.
-        script: Optional WORD from "run.identity ->> '$.script'";
+        script: Optional TEXT from "run.identity ->> '$.script'";
         /// The commit checked out in the script's directory at submission.
-        git_commit: Optional WORD from "run.identity ->> '$.git.commit'";
+        git_commit: Optional TEXT from "run.identity ->> '$.git.commit'";
         /// The branch.
-        git_branch: Optional WORD from "run.identity ->> '$.git.branch'";
+        git_branch: Optional TEXT from "run.identity ->> '$.git.branch'";
         /// Whether tracked files were changed since that commit.
         git_dirty: Optional FLAG from "run.identity ->> '$.git.dirty'";
         /// The requested account.
-        account: Optional WORD from "run.identity ->> '$.asked.account'";
+        account: Optional TEXT from "run.identity ->> '$.asked.account'";
         /// The requested quality of service.
-        qos: Optional WORD from "run.identity ->> '$.asked.qos'";
+        qos: Optional TEXT from "run.identity ->> '$.asked.qos'";
         /// Requested GPUs, on all nodes.
         gpus_asked: Optional WHOLE from "run.identity ->> '$.asked.gpus'";
         /// Requested CPUs per task.
@@ -214,11 +208,11 @@ columns! {
         /// Time limit; null: the queue's default.
         walltime_asked_seconds: Optional WHOLE from "run.identity ->> '$.asked.walltime_seconds'";
         /// The queue that it ran in, from the scheduler's variables in the job.
-        queue_used: Optional WORD from condition!("->> '$.queue'");
+        queue_used: Optional TEXT from condition!("->> '$.queue'");
         /// The account that was charged, from the same source.
-        account_used: Optional WORD from condition!("->> '$.account'");
+        account_used: Optional TEXT from condition!("->> '$.account'");
         /// Its actual quality of service, from the same source.
-        qos_used: Optional WORD from condition!("->> '$.qos'");
+        qos_used: Optional TEXT from condition!("->> '$.qos'");
         /// Python and frameworks in use: objects with `name` and `version`.
         software: Optional JSON from condition!("-> '$.software'");
     }
@@ -227,7 +221,7 @@ columns! {
         /// The scheduler's job.
         job_id: Optional NAME;
         /// `running`, `ended`, or `interrupted`: the supervisor was killed.
-        state: Always WORD;
+        state: Always TEXT;
         /// When the command was started.
         started_at_ms: Always WHOLE;
         /// When it ended.
@@ -255,11 +249,11 @@ columns! {
         /// `OMP_NUM_THREADS` of the run.
         omp_num_threads: Optional NAME in "/record/host";
         /// The CPUs that the command may use, as the kernel lists them: `0-3,8`.
-        affinity: Optional WORD from "node.conditions ->> 'affinity'";
+        affinity: Optional TEXT from "node.conditions ->> 'affinity'";
         /// CPUs that it can keep busy, given affinity and quota.
-        cpus_effective: Optional AMOUNT from "CAST(node.conditions ->> 'cpus_effective' AS REAL)";
+        cpus_effective: Optional REAL from "CAST(node.conditions ->> 'cpus_effective' AS REAL)";
         /// CPUs that all other processes on the node kept busy on average.
-        others_cpus_busy: Optional AMOUNT from "CAST(node.conditions ->> 'others_cpus_busy' AS REAL)";
+        others_cpus_busy: Optional REAL from "CAST(node.conditions ->> 'others_cpus_busy' AS REAL)";
         /// All conditions of the run on this node, as in `record.json`.
         conditions: Always JSON;
         /// The cgroup whose totals are measured; null: sums over the processes.
@@ -267,13 +261,13 @@ columns! {
         /// How the command was started in its container, as in `record.json`.
         container: Optional JSON;
         /// Wall time.
-        wall_seconds: Optional AMOUNT in "/record/usage" = "usage.wall_seconds";
+        wall_seconds: Optional REAL in "/record/usage" = "usage.wall_seconds";
         /// CPU time in user mode.
-        cpu_user_seconds: Optional AMOUNT in "/record/usage" = "usage.cpu_user_seconds";
+        cpu_user_seconds: Optional REAL in "/record/usage" = "usage.cpu_user_seconds";
         /// CPU time in the kernel.
-        cpu_system_seconds: Optional AMOUNT in "/record/usage" = "usage.cpu_system_seconds";
+        cpu_system_seconds: Optional REAL in "/record/usage" = "usage.cpu_system_seconds";
         /// Time in which a CPU quota throttled it.
-        cpu_throttled_seconds: Optional AMOUNT in "/record/usage" = "usage.cpu_throttled_seconds";
+        cpu_throttled_seconds: Optional REAL in "/record/usage" = "usage.cpu_throttled_seconds";
         /// Largest memory in any sample.
         mem_peak_bytes: Optional WHOLE in "/record/usage" = "usage.mem_peak_bytes";
         /// Processes that the kernel killed because of memory.
@@ -291,7 +285,7 @@ columns! {
         /// Epochs that ended.
         epochs_completed: Always WHOLE in "/record/progress";
         /// How it counts epochs: `0-based`, `1-based` or `none`.
-        epoch_numbering: Optional WORD in "/record/progress";
+        epoch_numbering: Optional TEXT in "/record/progress";
         /// How often the epoch numbers started again.
         restarts: Always WHOLE in "/record/progress";
         /// Steps of an epoch, as printed.
@@ -303,23 +297,23 @@ columns! {
         /// Steps of an epoch, or of the run, printed with the last step.
         last_step_of: Optional WHOLE in "/record/progress/last_step" as "of";
         /// Time of a step, the last value printed.
-        step_seconds: Optional AMOUNT in "/record/progress";
+        step_seconds: Optional REAL in "/record/progress";
         /// Source of the following step times: `stated`, `clock` or `event`.
-        step_source: Part WORD in "/record/progress/step_times" as "source";
+        step_source: Part TEXT in "/record/progress/step_times" as "source";
         /// Number of steps in the following figures, without the first epoch.
         steps_timed: Optional WHOLE in "/record/progress/step_times" as "steps";
         /// Median time of a step, exact to 2 %.
-        step_median_seconds: Part AMOUNT in "/record/progress/step_times" as "median_seconds";
+        step_median_seconds: Part REAL in "/record/progress/step_times" as "median_seconds";
         /// 95th percentile of the time of a step, exact to 2 %.
-        step_p95_seconds: Part AMOUNT in "/record/progress/step_times" as "p95_seconds";
+        step_p95_seconds: Part REAL in "/record/progress/step_times" as "p95_seconds";
         /// The last rate printed.
-        throughput: Part AMOUNT in "/record/progress/throughput" as "value";
+        throughput: Part REAL in "/record/progress/throughput" as "value";
         /// Its unit: `samples/s`, `tokens/s`, `steps/s`, ...
         throughput_unit: Part NAME in "/record/progress/throughput" as "unit";
         /// What it refers to: `global`, `per_device` or `unknown`.
-        throughput_scope: Optional WORD in "/record/progress/throughput" as "scope";
+        throughput_scope: Optional TEXT in "/record/progress/throughput" as "scope";
         /// Time of the whole training, as printed.
-        run_seconds: Optional AMOUNT in "/record/progress";
+        run_seconds: Optional REAL in "/record/progress";
         /// The last loss and metrics by name; null: not a finite number.
         last_metrics: Always JSON in "/record/progress";
         /// Segments of samples beside its record.
@@ -349,28 +343,28 @@ columns! {
         /// The batch shell's exit code; 128 + n for signal n.
         attempt_exit_code: Optional WHOLE in "/attempt" as "exit_code" = "attempt.shell_code";
         /// Time of evaluation outside of all epochs, if the program reported it.
-        evaluation_outside_seconds: Optional AMOUNT in "/record/progress" as "evaluation_seconds";
+        evaluation_outside_seconds: Optional REAL in "/record/progress" as "evaluation_seconds";
         /// Time of writing checkpoints outside of all epochs, if the program reported it.
-        checkpoint_outside_seconds: Optional AMOUNT in "/record/progress" as "checkpoint_seconds";
+        checkpoint_outside_seconds: Optional REAL in "/record/progress" as "checkpoint_seconds";
         /// Measured speed of one core of this kind of node (`dlrun bench node`), in 10^9 single-precision
         /// operations per second.
-        core_gflops: Part RATE in "/figures" = "target.core_gflops";
+        core_gflops: Part REAL in "/figures" = "target.core_gflops";
         /// The same for all cores at once.
-        node_gflops: Part RATE in "/figures" = "target.node_gflops";
+        node_gflops: Part REAL in "/figures" = "target.node_gflops";
         /// Memory bandwidth of this kind of node, in 10^9 bytes per second.
-        memory_gb_per_second: Part RATE in "/figures" = "target.memory_gb_per_second";
+        memory_gb_per_second: Part REAL in "/figures" = "target.memory_gb_per_second";
         /// Sequential read rate of this kind of node, in 10^6 bytes per second.
-        disk_mb_per_second: Optional RATE in "/figures" = "target.disk_mb_per_second";
+        disk_mb_per_second: Optional REAL in "/figures" = "target.disk_mb_per_second";
         /// When this kind of node was measured.
         benched_at_ms: Part WHOLE in "/figures" as "measured_at_ms" = "target.benched_at_ms";
         /// Python and frameworks in use there: objects with `name` and `version`.
         software: Optional JSON from "node.conditions -> '$.software'";
         /// The queue that the job ran in, from the scheduler's variables in the job.
-        queue_used: Optional WORD from "node.conditions ->> '$.queue'";
+        queue_used: Optional TEXT from "node.conditions ->> '$.queue'";
         /// The account that was charged, from the same source.
-        account_used: Optional WORD from "node.conditions ->> '$.account'";
+        account_used: Optional TEXT from "node.conditions ->> '$.account'";
         /// Its actual quality of service, from the same source.
-        qos_used: Optional WORD from "node.conditions ->> '$.qos'";
+        qos_used: Optional TEXT from "node.conditions ->> '$.qos'";
     }
     TIMINGS of "timing" in "" {
         /// Position of the epoch in this measurement, from 0; a program may start its numbers again.
@@ -378,13 +372,13 @@ columns! {
         /// Its number as printed; counted from 1 if none is printed.
         epoch: Always WHOLE;
         /// Its duration: as printed, or by the clock if whole seconds below 100 are printed.
-        seconds: Optional AMOUNT from SECONDS;
+        seconds: Optional REAL from SECONDS;
         /// Where `seconds` comes from: `stated`, `clock` or `event` (`DLRUN_EVENTS`).
-        source: Optional WORD from SOURCE;
+        source: Optional TEXT from SOURCE;
         /// Its duration as printed by the program.
-        printed_seconds: Optional AMOUNT;
+        printed_seconds: Optional REAL;
         /// Its duration by the watcher's clock.
-        clock_seconds: Optional AMOUNT;
+        clock_seconds: Optional REAL;
         /// When the line that ended it was seen.
         ended_at_ms: Optional WHOLE;
         /// Whether the program reported it through `DLRUN_EVENTS`.
@@ -394,9 +388,9 @@ columns! {
         /// Its training samples, if reported.
         samples: Optional WHOLE;
         /// Evaluation time in it, if known.
-        evaluation_seconds: Optional AMOUNT;
+        evaluation_seconds: Optional REAL;
         /// Checkpoint time in it, if known.
-        checkpoint_seconds: Optional AMOUNT;
+        checkpoint_seconds: Optional REAL;
         /// Losses and metrics by name; null: not a finite number.
         metrics: Always JSON;
         /// True if the node's wall clock was changed while it ran: `seconds` is then null.
@@ -404,7 +398,7 @@ columns! {
     }
     GPUS of "gpu" in "" {
         /// `GPU-...`, or `MIG-...` of a slice.
-        uuid: Key KEY;
+        uuid: Key NAME;
         /// Its name.
         gpu: Always NAME as "name" = "gpu.name";
         /// Minor number of its device file.
@@ -426,21 +420,21 @@ columns! {
         /// Readings taken.
         readings: Always WHOLE;
         /// Mean utilisation; from GPM if NVML reports none (MIG).
-        utilisation_mean_percent: Optional AMOUNT;
+        utilisation_mean_percent: Optional REAL;
         /// Most memory in use at once.
         mem_peak_bytes: Optional WHOLE;
         /// Energy drawn by the whole GPU while the run had it.
-        energy_joules: Optional AMOUNT;
+        energy_joules: Optional REAL;
         /// Mean power.
-        power_mean_watts: Optional AMOUNT;
+        power_mean_watts: Optional REAL;
         /// Highest temperature.
         temperature_peak_celsius: Optional WHOLE;
         /// Mean clock of the streaming multiprocessors.
-        sm_clock_mean_mhz: Optional AMOUNT;
+        sm_clock_mean_mhz: Optional REAL;
         /// Time in which power or heat lowered the clocks.
-        throttled_seconds: Always AMOUNT;
+        throttled_seconds: Always REAL;
         /// Time in which no process of the run was on it.
-        idle_seconds: Always AMOUNT;
+        idle_seconds: Always REAL;
         /// XID errors.
         xid_errors: Always WHOLE;
         /// When the record of the measurement was written.
@@ -449,11 +443,11 @@ columns! {
     METRICS of "metric" in "" {
         /// What it belongs to: an `epoch`, a `step` of training or an `evaluation`; one that ends an epoch is in
         /// both.
-        point: Key WORD as "kind" = "metric.kind";
+        point: Key TEXT as "kind" = "metric.kind";
         /// Position in this measurement, from 0; long curves are thinned evenly.
         place: Key WHOLE;
         /// Its name: `loss`, `val_loss`, ...
-        metric: Key KEY as "name" = "metric.name";
+        metric: Key NAME as "name" = "metric.name";
         /// The epoch, as printed.
         epoch: Optional WHOLE;
         /// The step of the training, as printed.
@@ -469,7 +463,7 @@ columns! {
         /// When it happened.
         at_ms: Always WHOLE;
         /// Kind: `oom_kill`, `xid`, `clock_jump`, `note`, ...
-        event: Always WORD as "kind" = "event.kind";
+        event: Always TEXT as "kind" = "event.kind";
         /// What happened, as text.
         detail: Always TEXT;
     }
@@ -482,7 +476,7 @@ columns! {
     }
     GPU_READING of "" in "" {
         /// The GPU.
-        uuid: Key KEY in "" from "";
+        uuid: Key NAME in "" from "";
     }
     PROCESS_READING of "" in "" {
         /// Process id.
@@ -498,7 +492,7 @@ fn reading_field(column: &Column) -> Field {
     Field {
         name: column.name,
         of: FieldType::Whole,
-        bound: Bound::None,
+        is_name: false,
         role: Role::Optional,
         about: column.about,
         object: Some(""),
@@ -516,7 +510,7 @@ impl Table {
         [VERSION, measurement, &self.own_fields()].concat()
     }
 
-    /// Its columns behind those that tell the version and the measurement.
+    /// Its columns behind those that name the version and the measurement.
     pub(in crate::record) fn own_fields(self) -> Vec<Field> {
         let reading = |of: &[Field], columns: &[Column]| {
             let values: Vec<Field> = columns.iter().map(reading_field).collect();

@@ -8,38 +8,28 @@ mod columns;
 
 pub use assemble::MAX_NAME_BYTES;
 pub(in crate::record) use assemble::{
-    Cells, ColumnFault, assemble, assemble_known, check, stored_values,
+    Cells, assemble, assemble_known, check, imported_values, stored_values,
 };
 pub(in crate::record) use columns::{MEASUREMENT, VERSION};
 
 use std::borrow::Cow;
 
-/// What a column holds.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum FieldType {
-    /// UTF-8 text.
-    Text,
-    /// A whole number of 64 bits with sign. What is larger is written as the largest.
-    Whole,
-    /// A floating-point number of 64 bits.
-    Real,
-    /// True or false.
-    Flag,
-    /// A JSON value: in JSON Lines as it is, elsewhere as text.
-    Json,
-}
+use crate::foundation::named_enum;
 
-impl FieldType {
-    /// Its word in docs/export.md.
-    #[must_use]
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Self::Text => "text",
-            Self::Whole => "integer",
-            Self::Real => "real",
-            Self::Flag => "boolean",
-            Self::Json => "JSON",
-        }
+named_enum! {
+    /// What a column holds, with its word in docs/export.md.
+    #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+    pub enum FieldType {
+        /// UTF-8 text.
+        Text = "text",
+        /// A whole number of 64 bits with sign. What is larger is written as the largest.
+        Whole = "integer",
+        /// A floating-point number of 64 bits.
+        Real = "real",
+        /// True or false.
+        Flag = "boolean",
+        /// A JSON value: in JSON Lines as it is, elsewhere as text.
+        Json = "JSON",
     }
 }
 
@@ -56,27 +46,6 @@ pub enum Role {
     Part,
 }
 
-/// What is wanted of a value beside its type. Nobody knows who wrote a file.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(in crate::record) enum Bound {
-    /// Nothing.
-    None,
-    /// It is shown in tables and compared: neither line breaks nor what drives a terminal.
-    Name,
-    /// A name that is not empty.
-    Key,
-    /// A key that becomes part of a path elsewhere.
-    Node,
-    /// Text of others. A database would end it at a NUL.
-    Text,
-    /// A duration or an amount: not negative.
-    Amount,
-    /// What a machine was measured to do: models divide by it.
-    Rate,
-    /// A database holds no larger number, and the same row must be the same version again.
-    Change,
-}
-
 /// A column of a table.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Field {
@@ -88,8 +57,8 @@ pub struct Field {
     pub role: Role,
     /// What it means, as in docs/export.md.
     pub about: &'static str,
-    /// What is wanted of its values.
-    pub(in crate::record) bound: Bound,
+    /// Whether its text is a name, which is shown in tables and compared.
+    pub(in crate::record) is_name: bool,
     /// The object that it is in, of the record that the row is of, as a JSON pointer. `None`: it follows from other columns.
     pub(in crate::record) object: Option<&'static str>,
     /// The key in that object.
@@ -100,40 +69,7 @@ pub struct Field {
     pub(in crate::record) sql: &'static str,
 }
 
-/// Suffixes of names and the units they stand for. The first that fits counts.
-const UNITS: [(&str, &str); 13] = [
-    ("_at_ms", "Unix milliseconds UTC"),
-    ("_ms", "ms"),
-    ("_us", "µs"),
-    ("_seconds", "s"),
-    ("_basis_points", "1/100 %"),
-    ("_bytes", "bytes"),
-    ("_percent", "%"),
-    ("_milliwatts", "mW"),
-    ("_watts", "W"),
-    ("_millijoules", "mJ"),
-    ("_joules", "J"),
-    ("_celsius", "°C"),
-    ("_mhz", "MHz"),
-];
-
 impl Field {
-    /// The unit of its numbers, by the suffix of its name; `None` where it has none.
-    #[must_use]
-    pub fn unit(&self) -> Option<&'static str> {
-        // The suffix may be all of the name: `at_ms`, `seconds`.
-        let has = |suffix: &str| {
-            self.name.ends_with(suffix) || suffix.strip_prefix('_') == Some(self.name)
-        };
-        if self.name == "at_ms" {
-            return Some(UNITS[0].1);
-        }
-        UNITS
-            .iter()
-            .find(|(suffix, _)| has(suffix))
-            .map(|(_, unit)| *unit)
-    }
-
     /// Whether it may be null.
     #[must_use]
     pub fn is_optional(&self) -> bool {
@@ -270,19 +206,5 @@ mod tests {
             assert_eq!(Table::from_word(table.as_str()), Some(table));
             assert_eq!(Table::from_kind(table.kind()), Some(table));
         }
-    }
-
-    #[test]
-    fn units_are_those_of_the_names() {
-        let unit = |name| {
-            let field = Table::Samples.fields()[9];
-            Field { name, ..field }.unit()
-        };
-        assert_eq!(unit("at_ms"), Some("Unix milliseconds UTC"));
-        assert_eq!(unit("ended_at_ms"), Some("Unix milliseconds UTC"));
-        assert_eq!(unit("seconds"), Some("s"));
-        assert_eq!(unit("power_milliwatts"), Some("mW"));
-        assert_eq!(unit("power_mean_watts"), Some("W"));
-        assert_eq!((unit("epoch"), unit("items")), (None, None));
     }
 }

@@ -16,6 +16,7 @@ const MOST_KINDS: usize = 12;
 
 /// Something that runs have, and how many have it.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct Kind {
     /// What they have.
     pub what: String,
@@ -25,6 +26,7 @@ pub struct Kind {
 
 /// The conditions of all runs that count.
 #[derive(Debug, Clone, PartialEq, Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct Environment {
     /// Kinds of machines: CPU, how many, kernel, GPUs.
     pub machines: Vec<Kind>,

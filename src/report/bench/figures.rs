@@ -14,6 +14,7 @@ use crate::report::number::range;
 
 /// What was asked for.
 #[derive(Debug, Clone, PartialEq, Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct Asked {
     /// The matrix file.
     pub file: String,
@@ -33,6 +34,7 @@ pub struct Asked {
 
 /// An axis.
 #[derive(Debug, Clone, PartialEq, Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct AxisFigures {
     /// Its name.
     pub name: String,
@@ -44,6 +46,7 @@ pub struct AxisFigures {
 
 /// One run of a cell that counts.
 #[derive(Debug, Clone, PartialEq, Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct Result {
     /// Which repeat, from 1.
     pub repeat: u32,
@@ -63,6 +66,7 @@ pub struct Result {
 
 /// A run that counts for nothing.
 #[derive(Debug, Clone, PartialEq, Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct Failure {
     /// Which repeat, from 1.
     pub repeat: u32,
@@ -78,6 +82,7 @@ pub struct Failure {
 
 /// A cell.
 #[derive(Debug, Clone, PartialEq, Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct CellFigures {
     /// Its number, from 1.
     pub cell: usize,
@@ -109,6 +114,7 @@ pub struct CellFigures {
 
 /// How a cell compares with that which differs from it by the value of one axis.
 #[derive(Debug, Clone, PartialEq, Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct Comparison {
     /// The axis.
     pub axis: String,
@@ -129,6 +135,7 @@ pub struct Comparison {
 
 /// A time over another, with how sure it is.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct Effect {
     /// Pairs of cells behind it.
     pub pairs: usize,
@@ -158,6 +165,7 @@ pub struct Effect {
 
 /// All figures of a matrix.
 #[derive(Debug, Clone, PartialEq, Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct Figures {
     /// The name of the matrix.
     pub name: String,
@@ -461,7 +469,7 @@ fn remarks(figures: &Figures, open: usize) -> Vec<String> {
     if figures.asked.repeats < USUAL_REPEATS {
         let repeats = figures.asked.repeats;
         let what = if repeats == 1 {
-            "a single run of each cell: nothing tells by how much it varies"
+            "a single run of each cell: how much it varies is unknown"
         } else {
             "few repeats: intervals are wide"
         };

@@ -4,13 +4,13 @@ use std::ops::Range;
 
 use super::clock::{Clock, Span};
 use super::ticks::Ticks;
-use super::{HEIGHT, WIDTH, axis, line, place};
+use super::{HEIGHT, WIDTH, place};
 use crate::report::html::Html;
 use crate::report::timeline::Curve;
 
 /// What a panel shows.
 #[derive(Default)]
-pub(in crate::report) struct Panel<'a> {
+pub(in crate::report) struct Panel {
     /// An id that no other has on the page.
     pub(in crate::report) id: String,
     /// What it is of.
@@ -29,8 +29,6 @@ pub(in crate::report) struct Panel<'a> {
     /// A value that the curve is compared with.
     pub(in crate::report) limit: Option<f64>,
     pub(in crate::report) shapes: Vec<Shape>,
-    /// The id of what lies behind it.
-    pub(in crate::report) backdrop: Option<&'a str>,
     /// Dots in front of it.
     pub(in crate::report) marks: Vec<Mark>,
 }
@@ -41,14 +39,13 @@ pub(in crate::report) struct Shape {
     pub(in crate::report) path: String,
 }
 
-/// A dot at a place in percent, which keeps it round, with bounds above and below.
+/// A dot at a place in percent, which keeps it round.
 pub(in crate::report) struct Mark {
     pub(in crate::report) x: String,
     pub(in crate::report) y: String,
-    pub(in crate::report) bounds: Option<(String, String)>,
 }
 
-impl Panel<'_> {
+impl Panel {
     /// Draws it.
     pub(in crate::report) fn write(&self, html: &mut Html) {
         html.element("div", &[("class", "panel")], |html| {
@@ -73,9 +70,6 @@ impl Panel<'_> {
                 html.leaf("title", &[("id", &format!("{}t", self.id))], &title);
                 let id = format!("{}d", self.id);
                 html.leaf("desc", &[("id", &id)], &self.description);
-                if let Some(backdrop) = self.backdrop {
-                    html.shape("use", &[("href", &format!("#{backdrop}"))]);
-                }
                 self.lines(html);
                 let inner = [
                     ("class", self.class),
@@ -104,26 +98,27 @@ impl Panel<'_> {
         let limit = self.limit.filter(|limit| *limit <= self.ticks.end);
         for (class, value) in marks.chain(limit.map(|limit| ("limit", limit))) {
             let y = place(1.0 - self.ticks.place(value));
-            line(html, class, ["0", "100%"], [&y, &y]);
+            let line = [
+                ("class", class),
+                ("x1", "0"),
+                ("x2", "100%"),
+                ("y1", &y),
+                ("y2", &y),
+            ];
+            html.shape("line", &line);
         }
     }
 }
 
 fn dot(html: &mut Html, class: &str, mark: &Mark) {
-    html.element("g", &[("class", class)], |html| {
-        if let Some((high, low)) = &mark.bounds {
-            line(html, "bounds", [&mark.x, &mark.x], [high, low]);
-        }
-        html.shape(
-            "circle",
-            &[
-                ("class", "dot"),
-                ("cx", &mark.x),
-                ("cy", &mark.y),
-                ("r", "3"),
-            ],
-        );
-    });
+    let class = format!("dot {class}");
+    let circle = [
+        ("class", class.as_str()),
+        ("cx", &mark.x),
+        ("cy", &mark.y),
+        ("r", "3"),
+    ];
+    html.shape("circle", &circle);
 }
 
 /// The numbers beside a panel.
@@ -158,7 +153,12 @@ fn scale(html: &mut Html, ticks: &Ticks, height: u32) {
 
 /// The time axis below panels.
 pub(in crate::report) fn time_axis(html: &mut Html, clock: &Clock) {
-    axis(html, "", |html| clock.ticks.labels(html));
+    let hidden = [("class", "panel axis"), ("aria-hidden", "true")];
+    html.element("div", &hidden, |html| {
+        html.leaf("span", &[], "");
+        let plot = [("class", "plot"), ("width", "100%"), ("height", "22")];
+        html.element("svg", &plot, |html| clock.ticks.labels(html));
+    });
 }
 
 /// A curve over spans of time: the band from the least to the most of each, and a line through the values.
@@ -198,14 +198,14 @@ pub(in crate::report) fn curve(
         {
             let back = along(&curve.low).into_iter().rev();
             band.through(along(&curve.high).into_iter().chain(back));
-            band.close();
+            band.0.push('z');
         }
     }
     [("area", band), ("line", line)]
         .into_iter()
         .map(|(class, path)| Shape {
             class,
-            path: path.into_text(),
+            path: path.0,
         })
         .filter(|shape| !shape.path.is_empty())
         .collect()
@@ -218,7 +218,7 @@ pub(in crate::report) fn polyline(
 ) -> String {
     let mut path = Path::default();
     path.through(points.map(|(x, value)| (WIDTH * x, HEIGHT * (1.0 - ticks.place(value)))));
-    path.into_text()
+    path.0
 }
 
 /// The places of values that follow each other without a hole.
@@ -237,50 +237,18 @@ fn runs(values: &[Option<f64>]) -> Vec<Range<usize>> {
     runs
 }
 
-/// SVG path data of whole numbers, each relative to the one before: short.
+/// SVG path data of whole numbers.
 #[derive(Debug, Default)]
-pub(in crate::report) struct Path(String, (i64, i64));
+struct Path(String);
 
 impl Path {
-    /// The path data.
-    pub(in crate::report) fn into_text(self) -> String {
-        self.0
-    }
-
-    fn begin(&mut self, x: f64, y: f64) {
-        self.1 = (whole(x), whole(y));
-        self.0.push_str(&format!("M{} {}l", self.1.0, self.1.1));
-    }
-
-    fn to(&mut self, x: f64, y: f64) {
-        let to = (whole(x), whole(y));
-        let step = (to.0 - self.1.0, to.1 - self.1.1);
-        self.1 = to;
-        // A number needs no space before its sign, and the letter before it none either.
-        let space = if step.0 < 0 || self.0.ends_with('l') {
-            ""
-        } else {
-            " "
-        };
-        let comma = if step.1 < 0 { "" } else { " " };
-        self.0
-            .push_str(&format!("{space}{}{comma}{}", step.0, step.1));
-    }
-
     /// Begins at the first of these places and goes through all of them.
-    pub(in crate::report) fn through(&mut self, places: impl IntoIterator<Item = (f64, f64)>) {
+    fn through(&mut self, places: impl IntoIterator<Item = (f64, f64)>) {
         for (number, (x, y)) in places.into_iter().enumerate() {
-            if number == 0 {
-                self.begin(x, y);
-            } else {
-                self.to(x, y);
-            }
+            let before = if number == 0 { 'M' } else { ' ' };
+            self.0
+                .push_str(&format!("{before}{} {}", whole(x), whole(y)));
         }
-    }
-
-    /// Goes back to where it began, and leaves room for another beginning.
-    pub(in crate::report) fn close(&mut self) {
-        self.0.push('z');
     }
 }
 
@@ -327,10 +295,10 @@ mod tests {
             &some([5.0, 5.0, 5.0]),
             &some([10.0, 5.0, 5.0]),
         );
-        assert_eq!(shapes[1].path, "M0 500l500 0 1000 0 1000 0 500 0");
+        assert_eq!(shapes[1].path, "M0 500 500 500 1500 500 2500 500 3000 500");
         assert_eq!(
             shapes[0].path,
-            "M0 0l500 0 1000 500 1000 0 500 0 0 0-500 0-1000 500-1000 0-500 0z"
+            "M0 0 500 0 1500 500 2500 500 3000 500 3000 500 2500 500 1500 1000 500 1000 0 1000z"
         );
         // Without any difference there is no band.
         assert_eq!(
@@ -345,7 +313,7 @@ mod tests {
         let shapes = drawn(&values, &values, &values);
         assert_eq!(
             shapes[0].path,
-            "M0 800l500 0 500 0M2000 0l500 0 500 0M5000 1000l500 0 500 0"
+            "M0 800 500 800 1000 800M2000 0 2500 0 3000 0M5000 1000 5500 1000 6000 1000"
         );
         assert!(drawn(&[None; 4], &[None; 4], &[None; 4]).is_empty());
     }

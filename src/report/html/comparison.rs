@@ -2,13 +2,10 @@
 
 use super::{Html, label, table};
 use crate::foundation::statistics::Ratio;
-use crate::report::chart::panel::{Panel, Shape, polyline};
-use crate::report::chart::speed_up;
-use crate::report::chart::ticks::values;
-use crate::report::compare::{Basis, Row, SIGNIFICANT};
+use crate::report::compare::{RATIO_HEADS, Row, SIGNIFICANT};
 use crate::report::metrics::{self, Metric, Of};
 use crate::report::number::{
-    change, count, counted, decimals, fixed, interval, or_unknown, probability, range, short, three,
+    change, count, counted, decimals, fixed, interval, or_unknown, probability, short, three,
 };
 use crate::report::scaling::{Kind, Scaling};
 use crate::report::unlike::condition_text;
@@ -38,7 +35,7 @@ fn runs<'a>(findings: &'a Findings<'_>) -> impl Iterator<Item = (String, &'a Run
 fn unlike(html: &mut Html, findings: &Findings<'_>) {
     if findings.unlike.is_empty() {
         html.markup(
-            "<p>The runs are alike in arguments, code and every condition that was recorded.</p>",
+            "<p>The runs agree in arguments, code and every condition that was recorded.</p>",
         );
         return;
     }
@@ -113,19 +110,7 @@ fn time_cells(name: String, run: &Run, row: &Row, digits: usize) -> Vec<String> 
     ]
 }
 
-/// Colours of runs, in turn.
-const COLOURS: [(&str, &str); 6] = [
-    ("cpu", "line cpu"),
-    ("read", "line read"),
-    ("memory", "line memory"),
-    ("gpu", "line gpu"),
-    ("metric", "line metric"),
-    ("write", "line write"),
-];
-/// Metrics whose curves are drawn.
-const MOST_CURVES: usize = 4;
-
-/// What the trainings came to: curves over each other, then the numbers.
+/// What the trainings came to.
 fn metrics(html: &mut Html, findings: &Findings<'_>) {
     let compared = metrics::compare(&findings.report.runs);
     if compared.is_empty() {
@@ -133,29 +118,9 @@ fn metrics(html: &mut Html, findings: &Findings<'_>) {
     }
     html.markup("<h3>Losses and metrics</h3>");
     let names: Vec<String> = runs(findings).map(|(name, ..)| name).collect();
-    let has_curve = |metric: &&Metric| metric.runs.iter().any(|of| of.curve.len() > 1);
-    let drawn: Vec<&Metric> = compared
-        .iter()
-        .filter(has_curve)
-        .take(MOST_CURVES)
-        .collect();
-    if !drawn.is_empty() {
-        html.element("figure", &[], |html| {
-            html.element("figcaption", &[], |html| {
-                for (name, (class, _)) in names.iter().zip(COLOURS.iter().cycle()) {
-                    html.leaf("span", &[("class", class)], "\u{25a0} ");
-                    html.leaf("span", &[], &format!("{name} "));
-                }
-            });
-            for (place, metric) in drawn.into_iter().enumerate() {
-                overlaid(place, metric).write(html);
-            }
-        });
-    }
     let row = |metric: &Metric, of: &Of| {
-        let (least, most) = of.bounds();
         let name = metric.name.clone();
-        let numbers = [of.last, least, most].map(short);
+        let numbers = [of.last, of.least, of.most].map(short);
         [name, names[of.run].clone()]
             .into_iter()
             .chain(numbers)
@@ -168,38 +133,6 @@ fn metrics(html: &mut Html, findings: &Findings<'_>) {
     let caption = "The last value of each, and the least and the most on the way";
     let heads = ["Metric", "Run", "Last", "Least", "Most"];
     table::write(html, caption, &heads, &rows);
-}
-
-/// The curves of one metric over each other.
-fn overlaid(place: usize, metric: &Metric) -> Panel<'static> {
-    let bounds = metric.runs.iter().map(Of::bounds);
-    let (least, most) = range(bounds.flat_map(|(least, most)| [least, most]));
-    let points = metric.runs.iter().flat_map(|of| &of.curve);
-    let (from, to) = range(points.map(|(at, _)| *at));
-    let span = if to > from { to - from } else { 1.0 };
-    let ticks = values(least, most);
-    let curve = |of: &Of| Shape {
-        class: COLOURS[of.run % COLOURS.len()].1,
-        path: polyline(
-            of.curve
-                .iter()
-                .map(|(at, value)| ((at - from) / span, *value)),
-            &ticks,
-        ),
-    };
-    let summary = format!("{} {} to {}", metric.along, short(from), short(to));
-    Panel {
-        id: format!("overlaid{place}"),
-        title: metric.name.chars().take(60).collect(),
-        unit: format!("over {}", metric.along),
-        description: format!("{} of {} runs, {summary}.", metric.name, metric.runs.len()),
-        summary,
-        class: "metric",
-        height: 96,
-        shapes: metric.runs.iter().map(curve).collect(),
-        ticks,
-        ..Panel::default()
-    }
 }
 
 fn ratios(html: &mut Html, findings: &Findings<'_>) {
@@ -217,15 +150,7 @@ fn ratios(html: &mut Html, findings: &Findings<'_>) {
             std::iter::once(name).chain(cells).collect()
         })
         .collect();
-    let heads = [
-        "Run",
-        "Time ratio",
-        "95 % interval",
-        "Rate ratio",
-        "95 % interval",
-        "p",
-        "In words",
-    ];
+    let heads: Vec<&str> = ["Run"].into_iter().chain(RATIO_HEADS).collect();
     let caption = "Mean steady epoch over that of the first run; samples a second likewise";
     table::write(html, caption, &heads, &rows);
 }
@@ -243,10 +168,9 @@ fn verdict(row: &Row) -> String {
         return "cannot be compared: no times that both have".to_owned();
     };
     let way = change(ratio.ratio);
-    match (row.basis, row.p) {
-        (Basis::Steps, _) => format!("{way}, by medians of steps: no interval can be given"),
-        (_, None) => format!("{way}, of too few epochs to tell by how much it varies"),
-        (_, Some(p)) if p < SIGNIFICANT => format!("{way}: significant"),
+    match row.p {
+        None => format!("{way}, of too few epochs to know how much it varies"),
+        Some(p) if p < SIGNIFICANT => format!("{way}: significant"),
         _ => "no difference that so few epochs could show".to_owned(),
     }
 }
@@ -254,12 +178,6 @@ fn verdict(row: &Row) -> String {
 fn scaling(html: &mut Html, findings: &Findings<'_>, scaling: &Scaling) {
     let basis = basis(findings, scaling);
     html.leaf("p", &[], &format!("{basis} {}", kind(scaling.kind)));
-    html.element("figure", &[], |html| {
-        let workers = scaling.workers.as_str();
-        let caption = format!("Speed-up over {workers}, with 95 % intervals.");
-        html.leaf("figcaption", &[], &caption);
-        speed_up::write(html, scaling);
-    });
     let rows: Vec<Vec<String>> = scaling
         .points
         .iter()
@@ -322,7 +240,7 @@ fn kind(kind: Kind) -> &'static str {
             "Weak scaling: the batch of a worker is the same everywhere, so the global batch grows, which may change the accuracy."
         }
         Kind::Unknown => {
-            "Whether it is strong or weak scaling cannot be told: the batch sizes are not known, or grow otherwise than the workers."
+            "Whether it is strong or weak scaling is unknown: the batch sizes are not known, or grow otherwise than the workers."
         }
     }
 }

@@ -4,14 +4,14 @@ mod comparison;
 mod epochs;
 mod run;
 mod style;
-pub(super) mod table;
+mod table;
 mod timelines;
 mod writer;
 
 pub(super) use writer::Html;
 
 use super::number::instant;
-use super::{Findings, Run};
+use super::{Findings, Report, Run};
 
 /// The report of runs.
 pub(super) fn page(findings: &Findings<'_>) -> String {
@@ -27,75 +27,53 @@ pub(super) fn page(findings: &Findings<'_>) -> String {
             contents.push((format!("run{}", place + 1), label(place, run)));
         }
     }
-    let document = Document {
-        title: &report.title(),
-        kind: "Training report",
-        written_at_ms: report.written_at_ms,
-        remarks: &report.remarks,
-        contents: &contents,
-    };
-    document.write(|html| {
-        if is_comparison {
-            comparison::write(html, findings);
-        }
-        for (place, run) in report.runs.iter().enumerate() {
-            run::write(html, place, run, is_comparison);
-        }
-        html.element("footer", &[], footer);
-    })
-}
-
-/// A page: its title, what kind it is, when it was written, what the reader must know before all else, and the ids of its parts
-/// with their names.
-pub(super) struct Document<'a> {
-    pub(super) title: &'a str,
-    pub(super) kind: &'a str,
-    pub(super) written_at_ms: u64,
-    pub(super) remarks: &'a [String],
-    pub(super) contents: &'a [(String, String)],
-}
-
-impl Document<'_> {
-    /// The page around what `main` writes.
-    pub(super) fn write(&self, main: impl FnOnce(&mut Html)) -> String {
-        let mut html = Html::default();
-        html.markup("<!DOCTYPE html>\n");
-        html.element("html", &[("lang", "en")], |html| {
-            html.element("head", &[], |html| head(html, self.title));
-            html.element("body", &[], |html| {
-                html.markup("<a class=\"skip\" href=\"#main\">Skip to the report</a>\n");
-                html.element("header", &[], |html| self.header(html));
-                html.element("main", &[("id", "main")], main);
-            });
-        });
-        html.into_text()
-    }
-
-    fn header(&self, html: &mut Html) {
-        html.paragraph("kind", self.kind);
-        html.leaf("h1", &[], self.title);
-        let written = format!(
-            "Written {} UTC by dlrun {}. All times of day are UTC.",
-            instant(self.written_at_ms),
-            env!("CARGO_PKG_VERSION")
-        );
-        html.paragraph("muted", &written);
-        for remark in self.remarks {
-            html.paragraph("remark", remark);
-        }
-        if self.contents.is_empty() {
-            return;
-        }
-        html.element("nav", &[("aria-label", "Contents")], |html| {
-            html.element("ul", &[], |html| {
-                for (id, name) in self.contents {
-                    html.element("li", &[], |html| {
-                        html.leaf("a", &[("href", &format!("#{id}"))], name);
-                    });
+    let mut html = Html::default();
+    html.markup("<!DOCTYPE html>\n");
+    html.element("html", &[("lang", "en")], |html| {
+        let title = report.title();
+        html.element("head", &[], |html| head(html, &title));
+        html.element("body", &[], |html| {
+            html.markup("<a class=\"skip\" href=\"#main\">Skip to the report</a>\n");
+            html.element("header", &[], |html| header(html, report, &contents));
+            html.element("main", &[("id", "main")], |html| {
+                if is_comparison {
+                    comparison::write(html, findings);
                 }
+                for (place, run) in report.runs.iter().enumerate() {
+                    run::write(html, place, run, is_comparison);
+                }
+                html.element("footer", &[], footer);
             });
         });
+    });
+    html.into_text()
+}
+
+/// What the report is, what the reader must know before all else, and links to its parts.
+fn header(html: &mut Html, report: &Report, contents: &[(String, String)]) {
+    html.paragraph("kind", "Training report");
+    html.leaf("h1", &[], &report.title());
+    let written = format!(
+        "Written {} UTC by dlrun {}. All times of day are UTC.",
+        instant(report.written_at_ms),
+        env!("CARGO_PKG_VERSION")
+    );
+    html.paragraph("muted", &written);
+    for remark in &report.remarks {
+        html.paragraph("remark", remark);
     }
+    if contents.is_empty() {
+        return;
+    }
+    html.element("nav", &[("aria-label", "Contents")], |html| {
+        html.element("ul", &[], |html| {
+            for (id, name) in contents {
+                html.element("li", &[], |html| {
+                    html.leaf("a", &[("href", &format!("#{id}"))], name);
+                });
+            }
+        });
+    });
 }
 
 fn head(html: &mut Html, title: &str) {
@@ -130,7 +108,7 @@ fn footer(html: &mut Html) {
         "<h2>How the figures are made</h2>\n<ul>\n\
          <li>Curves: the line is the mean over each point’s time (of memory the most), the band reaches from the least to the \
          highest reading within it. Where nothing was read there is no line.</li>\n\
-         <li>Epochs: <em>stated</em> times are the program’s own, <em>event</em> times it told through <code>DLRUN_EVENTS</code>, \
+         <li>Epochs: <em>stated</em> times are the program’s own, <em>event</em> times it reported through <code>DLRUN_EVENTS</code>, \
          <em>clock</em> times are between two lines of its output. Warm-up (the first epoch of each start) is no part of means, \
          medians and intervals.</li>\n\
          <li>Intervals hold the true value in 95 % of all cases: Student’s t for the mean of the steady epochs; for ratios the \

@@ -1,8 +1,8 @@
 //! All that a report says of one run.
 
 use super::table::{self, pairs};
-use super::{Html, epochs, label, timelines};
-use crate::report::insight::{Balance, Compared, Evidence, NodeUsed, Timing};
+use super::{Html, label, timelines};
+use crate::report::insight::{Compared, NodeUsed, Timing};
 use crate::report::number::{bytes, count, duration, or_unknown, percent, real, short};
 use crate::report::{Run, facts};
 
@@ -27,12 +27,11 @@ pub(super) fn write(html: &mut Html, place: usize, run: &Run, is_one_of_several:
             }
             pairs(html, &facts::of_run(run));
             html.markup("<h3>In short</h3>");
-            in_short(run).write(html);
+            pairs(html, &in_short(run).0);
             limits(html, run);
             advice(html, run);
             html.markup("<h3>Over time</h3>");
             timelines::write(html, place, run);
-            epochs::table(html, run);
             asked(html, run);
             html.markup("<h3>Environment</h3>");
             pairs(html, &facts::environment(run));
@@ -43,48 +42,33 @@ pub(super) fn write(html: &mut Html, place: usize, run: &Run, is_one_of_several:
 
 /// The figures that say most: name, value, and what is written beside it. What is not known is left out.
 #[derive(Default)]
-struct Tiles(Vec<(&'static str, String, String)>);
+struct Figures(Vec<(&'static str, String)>);
 
-impl Tiles {
+impl Figures {
     fn add(&mut self, name: &'static str, value: Option<String>, more: &str) {
-        let tile = value.map(|value| (name, value, more.to_owned()));
-        self.0.extend(tile);
-    }
-
-    fn write(&self, html: &mut Html) {
-        html.element("dl", &[("class", "tiles")], |html| {
-            for (name, value, more) in &self.0 {
-                html.element("div", &[], |html| {
-                    html.leaf("dt", &[], name);
-                    html.element("dd", &[], |html| {
-                        html.leaf("b", &[], value);
-                        html.markup(" ");
-                        html.leaf("span", &[], more);
-                    });
-                });
-            }
-        });
+        let text = |value: String| format!("{value} {more}").trim_end().to_owned();
+        self.0.extend(value.map(|value| (name, text(value))));
     }
 }
 
-fn in_short(run: &Run) -> Tiles {
-    let mut tiles = Tiles::default();
-    tiles.add("ran for", facts::wall_seconds(run).map(duration), "");
+fn in_short(run: &Run) -> Figures {
+    let mut figures = Figures::default();
+    figures.add("ran for", facts::wall_seconds(run).map(duration), "");
     if let Some(timing) = run.timing() {
-        timed(&mut tiles, timing);
+        timed(&mut figures, timing);
     }
-    used(&mut tiles, run);
-    tiles
+    used(&mut figures, run);
+    figures
 }
 
-fn timed(tiles: &mut Tiles, timing: &Timing) {
+fn timed(figures: &mut Figures, timing: &Timing) {
     // Several counts have no plan together.
     let more = match timing.epochs_planned {
         _ if timing.restarts > 0 => format!("in all, restarted {} times", timing.restarts),
         Some(planned) => format!("of {} planned", count(planned)),
         None => String::new(),
     };
-    tiles.add("epochs", Some(count(timing.epochs_completed)), &more);
+    figures.add("epochs", Some(count(timing.epochs_completed)), &more);
     if let Some(times) = &timing.epochs {
         let warm = if times.is_warmup {
             ", warm-up only"
@@ -92,15 +76,15 @@ fn timed(tiles: &mut Tiles, timing: &Timing) {
             ""
         };
         let more = format!("median of {}, {}{warm}", times.count, times.source.as_str());
-        tiles.add("steady epoch", Some(duration(times.median_seconds)), &more);
-        tiles.add("p95 of epochs", times.p95_seconds.map(duration), "");
+        figures.add("steady epoch", Some(duration(times.median_seconds)), &more);
+        figures.add("p95 of epochs", times.p95_seconds.map(duration), "");
         let first = times.first_seconds.map(duration);
-        tiles.add("first epoch", first, "warm-up in it");
+        figures.add("first epoch", first, "warm-up in it");
     }
     if let Some(steps) = timing.steps {
         let (source, p95) = (steps.source.as_str(), duration(steps.p95_seconds));
         let more = format!("median, {source}; p95 {p95}");
-        tiles.add("step", Some(duration(steps.median_seconds)), &more);
+        figures.add("step", Some(duration(steps.median_seconds)), &more);
     }
     if let Some(rate) = timing.samples_per_second {
         let from = match rate.from {
@@ -109,19 +93,19 @@ fn timed(tiles: &mut Tiles, timing: &Timing) {
             "steps" => "steps times the batch",
             other => other,
         };
-        tiles.add("samples a second", Some(short(rate.value)), from);
+        figures.add("samples a second", Some(short(rate.value)), from);
     }
     let stated = timing.throughput_stated.as_ref();
     let stated = stated.map(|stated| format!("{} {}", short(stated.value), stated.unit));
-    tiles.add("rate as printed", stated, "");
+    figures.add("rate as printed", stated, "");
     let evaluation = timing.evaluation_seconds.map(duration);
-    tiles.add("evaluation", evaluation, "of an epoch");
+    figures.add("evaluation", evaluation, "of an epoch");
     let checkpoints = timing.checkpoint_seconds.map(duration);
-    tiles.add("checkpoints", checkpoints, "of an epoch");
+    figures.add("checkpoints", checkpoints, "of an epoch");
 }
 
 /// What was used, over all nodes.
-fn used(tiles: &mut Tiles, run: &Run) {
+fn used(figures: &mut Figures, run: &Run) {
     let used = &run.insight.used;
     let most = |of: fn(&NodeUsed) -> Option<f64>| used.nodes.iter().filter_map(of).reduce(f64::max);
     let sum = |of: fn(&NodeUsed) -> Option<u64>| {
@@ -136,25 +120,21 @@ fn used(tiles: &mut Tiles, run: &Run) {
     let busy = used.gpu_busy_mean_percent.map(|busy| percent(busy / 100.0));
     let gpus = format!("of {} GPUs, on average", used.gpus_allocated);
     let idle = (used.gpus_idle > 0).then(|| used.gpus_idle.to_string());
-    let of_an_epoch = used.gpu_joules_per_epoch.map(joules);
-    let of_a_sample = used.gpu_joules_per_sample.map(joules);
     let energy = used.gpu_energy_joules.map(joules);
     let efficiency = used.cpu_efficiency_ratio.map(percent);
     let memory = most(|node| node.mem_peak_bytes.map(real)).map(bytes);
-    tiles.add(
+    figures.add(
         "CPUs busy",
         most(|node| node.cpus_busy_mean).map(short),
         each,
     );
-    tiles.add("CPU efficiency", efficiency, "of the CPUs it was given");
-    tiles.add("memory", memory, "most on a node");
-    tiles.add("read", sum(|node| node.io_read_bytes), "from storage");
-    tiles.add("written", sum(|node| node.io_write_bytes), "to storage");
-    tiles.add("GPUs busy", busy, &gpus);
-    tiles.add("idle GPUs", idle, "given and never used");
-    tiles.add("GPU energy", energy, "nothing else is measured");
-    tiles.add("energy of an epoch", of_an_epoch, "GPUs alone");
-    tiles.add("energy of a sample", of_a_sample, "GPUs alone");
+    figures.add("CPU efficiency", efficiency, "of the CPUs it was given");
+    figures.add("memory", memory, "most on a node");
+    figures.add("read", sum(|node| node.io_read_bytes), "from storage");
+    figures.add("written", sum(|node| node.io_write_bytes), "to storage");
+    figures.add("GPUs busy", busy, &gpus);
+    figures.add("idle GPUs", idle, "given and never used");
+    figures.add("GPU energy", energy, "nothing else is measured");
 }
 
 /// Joules, or watt-hours of much.
@@ -205,18 +185,12 @@ fn compared_cells(compared: &Compared) -> Vec<String> {
 fn limits(html: &mut Html, run: &Run) {
     let mut texts: Vec<String> = Vec::new();
     for limit in run.insight.limits.iter().take(MOST_ITEMS) {
-        let text = format!("{}{}", limit.text, rests_on(&limit.rests_on));
+        let text = limit.text.clone();
         texts.push(match run.nodes.len() {
             0 | 1 => text,
             _ => format!("{}: {text}", limit.node),
         });
     }
-    let uneven = run
-        .insight
-        .balance
-        .iter()
-        .filter(|balance| balance.is_uneven);
-    texts.extend(uneven.map(uneven_text));
     if texts.is_empty() {
         return;
     }
@@ -224,49 +198,6 @@ fn limits(html: &mut Html, run: &Run) {
     html.element("ul", &[("class", "advice")], |html| {
         texts.iter().for_each(|text| html.leaf("li", &[], text));
     });
-}
-
-/// How far apart nodes are.
-fn uneven_text(balance: &Balance) -> String {
-    let Balance {
-        least_node,
-        least,
-        most_node,
-        most,
-        median,
-        nodes,
-        ..
-    } = balance;
-    format!(
-        "Nodes differ in {}: {} on {least_node}, {} on {most_node}; the median of {nodes} is {}.",
-        balance.what.replace('_', " "),
-        short(*least),
-        short(*most),
-        short(*median)
-    )
-}
-
-/// A figure with the unit that its name ends in: `mem peak 41.5 GiB`.
-fn figure(evidence: &Evidence) -> String {
-    let Evidence { what, value } = evidence;
-    let (name, shown) = match what.rsplit_once('_') {
-        Some((name, "bytes")) => (name, bytes(*value)),
-        Some((name, "seconds")) => (name, duration(*value)),
-        Some((name, "percent")) => (name, format!("{} %", short(*value))),
-        Some((name, "ratio")) => (name, percent(*value)),
-        _ => (*what, short(*value)),
-    };
-    format!("{} {shown}", name.replace('_', " "))
-}
-
-/// The figures behind a sentence.
-fn rests_on(evidence: &[Evidence]) -> String {
-    let figures: Vec<String> = evidence.iter().map(figure).collect();
-    if figures.is_empty() {
-        String::new()
-    } else {
-        format!(" ({})", figures.join(", "))
-    }
 }
 
 fn advice(html: &mut Html, run: &Run) {
@@ -277,7 +208,7 @@ fn advice(html: &mut Html, run: &Run) {
     html.element("ul", &[("class", "advice")], |html| {
         for advice in &run.insight.advice {
             html.element("li", &[], |html| {
-                html.text(&format!("{}{}", advice.text, rests_on(&advice.rests_on)));
+                html.text(&advice.text);
                 if let Some(paste) = &advice.paste {
                     let table = advice
                         .table
@@ -336,22 +267,6 @@ fn not_measured(run: &Run) -> Vec<Vec<String>> {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn figures_have_the_unit_of_their_names() {
-        let of = |what, value| Evidence { what, value };
-        let evidence = [
-            of("mem_peak_bytes", 1.5e9),
-            of("ran_seconds", 836.0),
-            of("gpu_busy_percent", 86.4),
-            of("cpus", 8.0),
-        ];
-        assert_eq!(
-            rests_on(&evidence),
-            " (mem peak 1.4 GiB, ran 13 min 56 s, gpu busy 86.4 %, cpus 8)"
-        );
-        assert_eq!(rests_on(&[]), "");
-    }
 
     #[test]
     fn energies_have_the_unit_of_their_size() {

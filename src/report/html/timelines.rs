@@ -1,10 +1,8 @@
 //! What a node did over time: small drawings, one below the other, on one clock.
 
-use std::borrow::Cow;
-
 use super::{Html, epochs, table};
 use crate::record::{GpuUsage, NodeRecord};
-use crate::report::chart::clock::{Clock, backdrop, is_grave};
+use crate::report::chart::clock::{Clock, is_grave};
 use crate::report::chart::panel::{Panel, curve, time_axis};
 use crate::report::chart::ticks::values;
 use crate::report::insight::Request;
@@ -12,7 +10,7 @@ use crate::report::number::{byte_unit, duration, instant, real, seconds_between,
 use crate::report::timeline::{Curve, Timeline, Unit};
 use crate::report::{Node, Run};
 
-/// GPUs of which each figure has its own drawing.
+/// GPUs of which each figure has its own drawing; of more only how busy each is.
 const GPUS_APART: usize = 2;
 /// GPUs whose use has a drawing each.
 const GPUS_DRAWN: usize = 16;
@@ -109,16 +107,18 @@ pub(super) fn write(html: &mut Html, place: usize, run: &Run) {
 }
 
 fn node(html: &mut Html, run: &Run, node: &Node, clock: &Clock, id: &str, has_epochs: bool) {
-    let behind = format!("{id}b");
     let mut panels = Vec::new();
     if has_epochs {
-        panels.extend(epochs::panels(run, clock, id, &behind));
+        panels.extend(epochs::panels(run, clock, id));
     }
     if let Some(timeline) = &node.timeline {
         let drawings = drawings(run, node, timeline);
-        panels.extend(drawings.iter().enumerate().map(|(count, drawing)| {
-            drawing.panel(clock, timeline, format!("{id}p{count}"), &behind)
-        }));
+        panels.extend(
+            drawings
+                .iter()
+                .enumerate()
+                .map(|(count, drawing)| drawing.panel(clock, timeline, format!("{id}p{count}"))),
+        );
     }
     if panels.is_empty() {
         return;
@@ -127,9 +127,6 @@ fn node(html: &mut Html, run: &Run, node: &Node, clock: &Clock, id: &str, has_ep
         if let Some(timeline) = &node.timeline {
             html.leaf("figcaption", &[], &caption(clock, timeline));
         }
-        let progress = run.progress();
-        let epochs = progress.map_or(&[][..], |progress| &progress.epochs);
-        backdrop(html, &behind, clock, epochs, &node.record);
         panels.iter().for_each(|panel| panel.write(html));
         time_axis(html, clock);
     });
@@ -137,8 +134,7 @@ fn node(html: &mut Html, run: &Run, node: &Node, clock: &Clock, id: &str, has_ep
 
 fn caption(clock: &Clock, timeline: &Timeline) -> String {
     format!(
-        "Time since {} UTC. {} samples, drawn in {} points of {}. Shaded: every other epoch; tinted: warm-up; grey: gaps in the \
-         samples; upright lines: events.",
+        "Time since {} UTC. {} samples, drawn in {} points of {}.",
         instant(clock.begin_ms),
         crate::report::number::count(timeline.samples),
         timeline.points,
@@ -150,7 +146,7 @@ fn caption(clock: &Clock, timeline: &Timeline) -> String {
 struct Drawing<'a> {
     title: String,
     figure: &'a Figure,
-    curve: Cow<'a, Curve>,
+    curve: &'a Curve,
     /// A value in the unit of the curve that it is compared with, and what that is.
     limit: Option<(f64, &'static str)>,
 }
@@ -161,7 +157,7 @@ fn drawings<'a>(run: &Run, node: &'a Node, timeline: &'a Timeline) -> Vec<Drawin
         (curve.peak() >= figure.least_peak).then(|| Drawing {
             title: figure.title.to_owned(),
             figure,
-            curve: Cow::Borrowed(curve),
+            curve,
             limit: limit_of_run(figure.name, run, &node.record),
         })
     });
@@ -171,39 +167,28 @@ fn drawings<'a>(run: &Run, node: &'a Node, timeline: &'a Timeline) -> Vec<Drawin
     of_run.chain(of_gpus).collect()
 }
 
-/// The drawings of one figure of the GPUs: one each of a few GPUs, one together of many.
+/// The drawings of one figure, one of each GPU.
 fn of_gpus<'a>(figure: &'a Figure, node: &'a Node, timeline: &'a Timeline) -> Vec<Drawing<'a>> {
     let usage = |uuid: &str| node.record.gpus.iter().find(|usage| usage.gpu.uuid == uuid);
-    let limit = |uuid: &str| limit_of_gpu(figure.name, usage(uuid)?);
     let curves = timeline.of_gpus(figure.name);
     let is_steady = |curve: &Curve| curve.least() > STEADY_SHARE * curve.peak();
-    if figure.name == CLOCK && curves.iter().all(|(_, curve)| is_steady(curve)) {
+    if figure.name == CLOCK && curves.iter().all(|(_, curve)| is_steady(curve))
+        || figure.name != BUSY && timeline.gpus.len() > GPUS_APART
+    {
         return Vec::new();
     }
-    if timeline.gpus.len() <= GPUS_APART || (figure.name == BUSY && curves.len() <= GPUS_DRAWN) {
-        let each = curves
-            .into_iter()
-            .enumerate()
-            .map(|(number, (uuid, curve))| {
-                let minor = usage(uuid).and_then(|usage| usage.gpu.minor);
-                let name = minor.map_or_else(|| number.to_string(), |minor| minor.to_string());
-                Drawing {
-                    title: format!("GPU {name} {}", figure.title),
-                    figure,
-                    curve: Cow::Borrowed(curve),
-                    limit: limit(uuid),
-                }
-            });
-        return each.collect();
-    }
-    let all: Vec<&Curve> = curves.iter().map(|(_, curve)| *curve).collect();
-    let together = Curve::envelope(&all).map(|curve| Drawing {
-        title: format!("GPUs {}, all {} of them", figure.title, all.len()),
-        figure,
-        curve: Cow::Owned(curve),
-        limit: curves.first().and_then(|(uuid, _)| limit(uuid)),
-    });
-    together.into_iter().collect()
+    let each = curves.into_iter().take(GPUS_DRAWN).enumerate();
+    let drawing = |(number, (uuid, curve)): (usize, (&str, &'a Curve))| {
+        let minor = usage(uuid).and_then(|usage| usage.gpu.minor);
+        let name = minor.map_or_else(|| number.to_string(), |minor| minor.to_string());
+        Drawing {
+            title: format!("GPU {name} {}", figure.title),
+            figure,
+            curve,
+            limit: usage(uuid).and_then(|usage| limit_of_gpu(figure.name, usage)),
+        }
+    };
+    each.map(drawing).collect()
 }
 
 fn limit_of_run(name: &str, run: &Run, node: &NodeRecord) -> Option<(f64, &'static str)> {
@@ -254,13 +239,7 @@ impl Drawing<'_> {
         (per, unit.to_owned())
     }
 
-    fn panel<'a>(
-        &self,
-        clock: &Clock,
-        timeline: &Timeline,
-        id: String,
-        behind: &'a str,
-    ) -> Panel<'a> {
+    fn panel(&self, clock: &Clock, timeline: &Timeline, id: String) -> Panel {
         let (per, unit) = self.unit();
         let (peak, is_percent) = (self.curve.peak() / per, self.curve.unit == Unit::Percent);
         // A limit far above would press the curve to the ground: then it is only written.
@@ -285,10 +264,9 @@ impl Drawing<'_> {
             unit,
             class: self.figure.class,
             height: self.figure.height,
-            shapes: curve(clock, span, &self.curve, &ticks, per),
+            shapes: curve(clock, span, self.curve, &ticks, per),
             limit: near,
             ticks,
-            backdrop: Some(behind),
             ..Panel::default()
         }
     }

@@ -4,7 +4,7 @@ use serde::Serialize;
 
 use super::threshold::{
     CPUS_BUSY, GPU_BUSY, GPU_LOW, IO_READ, IO_WAIT, MEM_WAIT, ONE_CPU_LEAST, ONE_CPU_MOST,
-    QUOTA_WAIT, WORKER_FULL,
+    QUOTA_WAIT,
 };
 use super::used::NodeUsed;
 use super::{Evidence, Window, unlike};
@@ -25,8 +25,6 @@ named_enum! {
         Storage = "storage",
         /// Its GPUs wait, and its CPUs are all busy: data-bound by preparing the data. Without GPUs: compute-bound.
         Cpus = "cpus",
-        /// Its GPUs wait for worker processes that are each at their limit, while CPUs are free.
-        Workers = "workers",
         /// One thread does all the work, while CPUs are free.
         OneThread = "one_thread",
         /// Its GPUs wait, and nothing that is measured says for what.
@@ -150,25 +148,6 @@ impl Seen<'_> {
             .then(|| self.limit(LimitKind::Cpus, text, &self.cpu_figures()))
     }
 
-    fn workers(&self) -> Option<Limit> {
-        let workers = self.node.workers();
-        let full = workers
-            .iter()
-            .filter(|worker| worker.cpus_busy >= WORKER_FULL)
-            .count();
-        let text = format!(
-            "{}{full} worker processes were at their limit, while CPUs were free",
-            self.waits
-        );
-        let figures = [
-            self.gpu_figure(),
-            ("workers_full", Some(super::real(full as u64))),
-            ("workers", Some(super::real(workers.len() as u64))),
-        ];
-        (self.gpu.is_some() && full > 0 && full * 2 >= workers.len())
-            .then(|| self.limit(LimitKind::Workers, text, &figures))
-    }
-
     fn one_thread(&self) -> Option<Limit> {
         let (busy, cpus) = self.busy.zip(self.cpus)?;
         let text = format!(
@@ -206,11 +185,10 @@ fn limits(node: &NodeUsed, cpus: Option<f64>) -> Vec<Limit> {
         return limits;
     }
     limits.extend(seen.storage());
-    let of_cpus = seen.all_cpus().or_else(|| seen.workers());
-    limits.extend(of_cpus.or_else(|| seen.one_thread()));
+    limits.extend(seen.all_cpus().or_else(|| seen.one_thread()));
     if limits.is_empty() && gpu.is_some() {
         let text = format!(
-            "{}nothing that is measured says what they waited for",
+            "{}nothing measured explains what they waited for",
             seen.waits
         );
         limits.push(seen.limit(LimitKind::Unclear, text, &seen.cpu_figures()));

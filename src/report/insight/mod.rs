@@ -5,7 +5,6 @@
 //! is `None` and is named among [`Insight::unmeasured`]. `docs/advice.md` has the rules in words.
 
 mod advice;
-mod balance;
 mod limit;
 mod sample_bins;
 mod sampled;
@@ -16,10 +15,9 @@ mod used;
 mod view;
 
 pub use advice::{Advice, AdviceKind};
-pub use balance::Balance;
 pub use limit::{Limit, LimitKind};
 pub use sample_bins::SampleBins;
-pub use sampled::{BusyProcess, GpuWindow, Sampled, Spread, Window};
+pub use sampled::{GpuWindow, Sampled, Spread, Window};
 pub use threshold::{THRESHOLDS, Threshold};
 pub use timing::{EpochTimes, Rate, Timing, timing};
 pub use unlike::{Difference, Setting, setting, unlike};
@@ -76,8 +74,6 @@ pub struct Insight {
     pub compared: Vec<Compared>,
     /// What limited it; empty where nothing did, and where too little is known ([`Insight::unmeasured`] says so).
     pub limits: Vec<Limit>,
-    /// Its nodes against each other; empty with one node.
-    pub balance: Vec<Balance>,
     /// What to ask for next time.
     pub advice: Vec<Advice>,
     /// What is not known, and on what no advice is given.
@@ -88,7 +84,7 @@ pub struct Insight {
 #[must_use]
 pub fn derive(view: &RunView<'_>) -> Insight {
     let timing = timing(view);
-    let used = used::used(view, timing.as_ref());
+    let used = used::used(view);
     let mut unmeasured = unmeasured(view, &used, timing.as_ref());
     let limits = match advice::enough_to_limit(&used) {
         Ok(()) => {
@@ -118,12 +114,10 @@ pub fn derive(view: &RunView<'_>) -> Insight {
             // Clocks of two hosts, or one that was set back.
             ended.checked_sub(started).map(|ms| real(ms) / 1000.0)
         });
-    let balance = balance::balance_of_nodes(view, &used);
     let case = advice::Case {
         view,
         used: &used,
         limits: &limits,
-        balance: &balance,
         timing: timing.as_ref(),
         ran_seconds,
     };
@@ -132,7 +126,6 @@ pub fn derive(view: &RunView<'_>) -> Insight {
     Insight {
         setting: setting(view, timing.as_ref()),
         compared: used::compared(view, &used, ran_seconds),
-        balance,
         timing,
         limits,
         advice,

@@ -1,8 +1,6 @@
 //! Many samples of one node to few numbers: means over short bins, in bounded memory however long the run was.
 
-use std::collections::HashMap;
-
-use super::sampled::{BusyProcess, GpuWindow, Sampled, Spread, Window};
+use super::sampled::{GpuWindow, Sampled, Spread, Window};
 use super::{nearest_rank, real};
 use crate::record::{Columns, GpuReading, NodeRecord, Sample};
 
@@ -13,22 +11,17 @@ const MAX_BINS: usize = 8192;
 const REACH_MS: u64 = 150_000;
 /// A damaged record may name any number of them.
 const MAX_GPUS: usize = 72;
-const MAX_PROCESSES: usize = 1024;
-/// Processes that are reported.
-const MOST_BUSIEST: usize = 16;
 
 /// Counters of the run and of its node.
-pub(super) const COUNTERS: [&str; 10] = [
+pub(super) const COUNTERS: [&str; 8] = [
     "cpu_user_us",
     "cpu_system_us",
     "cpu_throttled_us",
     "io_read_bytes",
     "io_write_bytes",
     "psi_io_some_us",
-    "psi_io_full_us",
     "psi_mem_full_us",
     "node_psi_io_some_us",
-    "node_psi_mem_full_us",
 ];
 const CPU_USER: usize = 0;
 const CPU_SYSTEM: usize = 1;
@@ -36,17 +29,10 @@ const THROTTLED: usize = 2;
 const READ: usize = 3;
 const WRITE: usize = 4;
 const IO_SOME: usize = 5;
-const IO_FULL: usize = 6;
-const MEM_FULL: usize = 7;
-const NODE_IO_SOME: usize = 8;
-const NODE_MEM_FULL: usize = 9;
+const MEM_FULL: usize = 6;
+const NODE_IO_SOME: usize = 7;
 
-const MEMORY: [&str; 4] = [
-    "mem_rss_bytes",
-    "mem_anon_bytes",
-    "mem_shmem_bytes",
-    "mem_peak_bytes",
-];
+const MEMORY: [&str; 3] = ["mem_rss_bytes", "mem_anon_bytes", "mem_shmem_bytes"];
 const GPU: [&str; 3] = [
     "utilisation_percent",
     "gpm_sm_basis_points",
@@ -117,12 +103,6 @@ struct Gpu {
     last_energy: Last,
 }
 
-#[derive(Debug, Default)]
-struct Process {
-    last: Last,
-    busy: Sum,
-}
-
 /// Takes the samples of one node in, one after the other.
 #[derive(Debug)]
 pub struct SampleBins {
@@ -137,10 +117,8 @@ pub struct SampleBins {
     last_at_ms: Option<u64>,
     covered_ms: u64,
     mem_readings: u64,
-    kernel_peak: Option<u64>,
     last: [Last; COUNTERS.len()],
     gpus: Vec<Gpu>,
-    processes: HashMap<String, Process>,
 }
 
 /// A column of a block.
@@ -153,7 +131,6 @@ struct Found<'a> {
     memory: [Column<'a>; MEMORY.len()],
     /// By the GPU's number.
     gpus: Vec<(usize, [Column<'a>; GPU.len()])>,
-    processes: Vec<(&'a str, &'a [Option<u64>])>,
 }
 
 fn at(column: Column<'_>, row: usize) -> Option<u64> {
@@ -189,10 +166,8 @@ impl SampleBins {
             last_at_ms: None,
             covered_ms: 0,
             mem_readings: 0,
-            kernel_peak: None,
             last: [None; COUNTERS.len()],
             gpus: Vec::new(),
-            processes: HashMap::new(),
         }
     }
 
@@ -205,15 +180,6 @@ impl SampleBins {
                 .is_some_and(|(_, column)| GPU.contains(&column)),
             None => COUNTERS.contains(&name) || MEMORY.contains(&name),
         }
-    }
-
-    /// True for columns of processes that are needed. There are many, and of a long run some segments with them are enough.
-    #[must_use]
-    pub fn wants_process(name: &str) -> bool {
-        let column = name
-            .strip_prefix("process/")
-            .and_then(|rest| rest.split('/').nth(2));
-        column == Some("cpu_us")
     }
 
     /// Takes samples in: rows of these blocks, as block and row, ascending in time and none older than those before.
@@ -234,8 +200,6 @@ impl SampleBins {
                 found.run[place] = Some(values);
             } else if let Some(place) = MEMORY.iter().position(|known| known == name) {
                 found.memory[place] = Some(values);
-            } else if Self::wants_process(name) {
-                found.processes.push((name, values));
             } else if let Some((uuid, column)) = name
                 .strip_prefix("gpu/")
                 .and_then(|rest| rest.rsplit_once('/'))
@@ -279,9 +243,6 @@ impl SampleBins {
         };
         self.samples += 1;
         self.covered_ms += self.last_at_ms.replace(at_ms).and_then(since).unwrap_or(0);
-        let is_training = self
-            .training
-            .is_none_or(|(from, to)| (from..=to).contains(&at_ms));
         let place = self.bin(at_ms);
         for (counter, column) in found.run.iter().enumerate() {
             if let Some((grown, ms)) =
@@ -290,8 +251,7 @@ impl SampleBins {
                 self.bins[place].run[counter].add(grown, ms);
             }
         }
-        let [rss, anon, shmem, peak] = found.memory.map(|column| at(column, row));
-        self.kernel_peak = self.kernel_peak.max(peak);
+        let [rss, anon, shmem] = found.memory.map(|column| at(column, row));
         if let Some(used) = Sample::mem_used_of(rss, anon, shmem) {
             self.mem_readings += 1;
             self.bins[place].mem_most = self.bins[place].mem_most.max(Some(used));
@@ -306,21 +266,6 @@ impl SampleBins {
             }
             if let Some((drawn, ms)) = growth(&mut gpu.last_energy, at_ms, energy, since) {
                 bin.energy.add(drawn, ms);
-            }
-        }
-        for (name, values) in &found.processes {
-            let Some(cpu_us) = values.get(row).copied().flatten() else {
-                continue;
-            };
-            let has_room = self.processes.len() < MAX_PROCESSES;
-            let process = match self.processes.get_mut(*name) {
-                Some(process) => process,
-                None if has_room => self.processes.entry((*name).to_owned()).or_default(),
-                None => continue,
-            };
-            let grown = growth(&mut process.last, at_ms, Some(cpu_us), since);
-            if let Some((grown, ms)) = grown.filter(|_| is_training) {
-                process.busy.add(grown, ms);
             }
         }
     }
@@ -367,8 +312,6 @@ impl SampleBins {
             mem_most_bytes: most(&all),
             mem_most_early_bytes: most(early),
             mem_most_late_bytes: most(late),
-            mem_kernel_peak_bytes: self.kernel_peak,
-            busiest: busiest(&self.processes),
         }
     }
 
@@ -392,7 +335,6 @@ impl SampleBins {
                 uuid: gpu.uuid.clone(),
                 busy_percent: spread(&|bin| Some((of_gpu(bin).busy.mean()?, of_gpu(bin).busy.ms))),
                 energy_joules: (energy.ms > 0.0).then_some(energy.value / 1e3),
-                power_watts: energy.a_second(1e3),
             }
         };
         let known_ms: f64 = bins.iter().map(|bin| bin.run[CPU_USER].ms).sum();
@@ -404,10 +346,8 @@ impl SampleBins {
             io_read_bytes_per_second: rate(READ, 1.0),
             io_write_bytes_per_second: rate(WRITE, 1.0),
             io_wait_ratio: share(IO_SOME),
-            io_wait_all_ratio: share(IO_FULL),
             mem_wait_ratio: share(MEM_FULL),
             node_io_wait_ratio: share(NODE_IO_SOME),
-            node_mem_wait_ratio: share(NODE_MEM_FULL),
             gpus: self.gpus.iter().enumerate().map(gpu).collect(),
         }
     }
@@ -440,22 +380,4 @@ fn growth(
     let (before_ms, before) = last.replace((at_ms, value))?;
     let ms = since(before_ms)?;
     Some((real(value.checked_sub(before)?), ms))
-}
-
-/// The processes that were busiest, each over the time in which it was seen.
-fn busiest(processes: &HashMap<String, Process>) -> Vec<BusyProcess> {
-    let busy = processes.iter().filter_map(|(column, process)| {
-        let mut parts = column.splitn(5, '/');
-        let (pid, name) = (parts.nth(1)?.parse().ok()?, parts.nth(2)?.to_owned());
-        Some(BusyProcess {
-            pid,
-            name,
-            cpus_busy: process.busy.a_second(1e6)?,
-            seconds: process.busy.ms / 1000.0,
-        })
-    });
-    let mut busiest: Vec<BusyProcess> = busy.collect();
-    busiest.sort_by(|a, b| b.cpus_busy.total_cmp(&a.cpus_busy).then(a.pid.cmp(&b.pid)));
-    busiest.truncate(MOST_BUSIEST);
-    busiest
 }

@@ -22,8 +22,6 @@ pub struct GpuWindow {
     pub busy_percent: Option<Spread>,
     /// Energy that it drew in that time, in joules.
     pub energy_joules: Option<f64>,
-    /// Its mean power in that time, by the energy, in watts.
-    pub power_watts: Option<f64>,
 }
 
 /// Some time of a run on one node. Shares of time are between 0 and 1.
@@ -41,29 +39,12 @@ pub struct Window {
     pub io_write_bytes_per_second: Option<Spread>,
     /// Time in which some task of the run waited for I/O.
     pub io_wait_ratio: Option<f64>,
-    /// Time in which all of them did.
-    pub io_wait_all_ratio: Option<f64>,
     /// Time in which all tasks of the run waited for memory.
     pub mem_wait_ratio: Option<f64>,
     /// As `io_wait_ratio`, of the whole node with what others do there.
     pub node_io_wait_ratio: Option<f64>,
-    /// As `mem_wait_ratio`, likewise.
-    pub node_mem_wait_ratio: Option<f64>,
     /// The GPUs.
     pub gpus: Vec<GpuWindow>,
-}
-
-/// A process, over the time in which it was looked at.
-#[derive(Debug, Clone, PartialEq, Serialize)]
-pub struct BusyProcess {
-    /// Its pid.
-    pub pid: u32,
-    /// The kernel's short name of it.
-    pub name: String,
-    /// CPUs that it kept busy.
-    pub cpus_busy: f64,
-    /// How long it was looked at, in seconds.
-    pub seconds: f64,
 }
 
 /// What the samples of one node say.
@@ -87,10 +68,6 @@ pub struct Sampled {
     pub mem_most_early_bytes: Option<u64>,
     /// The same of the last quarter.
     pub mem_most_late_bytes: Option<u64>,
-    /// The most that the run's cgroup ever held, page cache included, by the kernel's account.
-    pub mem_kernel_peak_bytes: Option<u64>,
-    /// The busiest processes while it trained, busiest first; at most 16.
-    pub busiest: Vec<BusyProcess>,
 }
 
 impl Sampled {

@@ -44,17 +44,12 @@ thresholds! {
     CPUS_BUSY = 80.0 "%", "CPUs that are busier limit the run.", "jobstats (`CPU_UTIL_BLACK`)";
     ONE_CPU_LEAST = 0.85 "CPU", "A run that keeps between this", "jobstats (note on serial jobs)";
     ONE_CPU_MOST = 1.1 "CPU", "and this many CPUs busy, of two or more, runs in one thread.", "jobstats (1.01), and the loss of sampling";
-    WORKER_FULL = 0.9 "CPU", "A process that is this busy is at its limit.", "our choice";
     GPU_LOW = 70.0 "%", "GPUs that are less busy wait for something.", "SageMaker Debugger (`LowGPUUtilization`)";
     GPU_BUSY = 85.0 "%", "GPUs that are busier limit the run.", "our choice";
     GPU_IDLE_SECONDS = 600.0 "s", "A GPU that never worked in a run of this length is idle.", "our choice; sites warn after 15 to 60 min";
     GPU_IDLE_SHARE = 95.0 "%", "It is also idle if no process of the run was on it for this share of the time.", "our choice";
-    GPU_HELD_DOWN = 10.0 "%", "A GPU slowed down by power or heat is reported from this share of the time.", "our choice";
-    GPU_MEM_LOW = 50.0 "%", "If less GPU memory is used, there is room for larger batches.", "arXiv 2502.18680 (half of the GPU jobs are below)";
     IO_WAIT = 20.0 "%", "Storage is the limit if tasks of the run waited for I/O for this share of the time.", "our choice; of Linux' pressure stall information";
     IO_READ = 150.0 "MB/s", "If that time is unknown, the read rate from which storage is the limit.", "our choice";
     MEM_WAIT = 10.0 "%", "Memory is the limit if all tasks waited for it for this share of the time.", "our choice";
     QUOTA_WAIT = 10.0 "%", "The quota is the limit if it throttled the run for this share of the time.", "our choice";
-    IMBALANCE = 15.0 "%", "Nodes that differ more are reported.", "our choice; steady workers of one job differ by less";
-    ASIDE = 20.0 "%", "Evaluation or checkpoints are reported from this share of an epoch.", "our choice";
 }

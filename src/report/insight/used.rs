@@ -2,10 +2,10 @@
 
 use serde::Serialize;
 
-use super::sampled::{BusyProcess, GpuWindow, Sampled, Spread};
+use super::sampled::{GpuWindow, Sampled, Spread};
 use super::threshold::{GPU_IDLE_SECONDS, GPU_IDLE_SHARE};
 use super::unlike::effective_cpus;
-use super::{Compared, NodeView, Request, RunView, Timing, mean, real};
+use super::{Compared, NodeView, Request, RunView, mean, real};
 use crate::record::{GpuUsage, NodeRecord};
 
 /// How a run used one GPU.
@@ -95,16 +95,10 @@ pub struct Used {
     pub gpu_busy_mean_percent: Option<f64>,
     /// Energy that the GPUs drew, in joules. That of CPUs, memory and the rest of the nodes is not measured.
     pub gpu_energy_joules: Option<f64>,
-    /// Energy of the GPUs for an epoch, in joules.
-    pub gpu_joules_per_epoch: Option<f64>,
-    /// Energy of the GPUs for a training sample, in joules.
-    pub gpu_joules_per_sample: Option<f64>,
-    /// Over what time the two lie: `training` (the first epoch left out), or `run`, start and end included.
-    pub gpu_energy_over: Option<&'static str>,
 }
 
 /// What the run used.
-pub(super) fn used(view: &RunView<'_>, timing: Option<&Timing>) -> Used {
+pub(super) fn used(view: &RunView<'_>) -> Used {
     let nodes: Vec<NodeUsed> = view
         .nodes
         .iter()
@@ -127,65 +121,14 @@ pub(super) fn used(view: &RunView<'_>, timing: Option<&Timing>) -> Used {
         .fold((0.0, 0.0), |sum, (spent, given)| {
             (sum.0 + spent, sum.1 + given)
         });
-    let mut used = Used {
+    Used {
         cpu_efficiency_ratio: (given > 0.0).then(|| spent / given),
         gpus_allocated: gpus.len(),
         gpus_idle: gpus.iter().filter(|gpu| gpu.is_idle).count(),
         gpu_busy_mean_percent: mean(&busy),
         gpu_energy_joules,
-        gpu_joules_per_epoch: None,
-        gpu_joules_per_sample: None,
-        gpu_energy_over: None,
         nodes,
-    };
-    energy_each(&mut used, view, timing);
-    used
-}
-
-/// What of the energy falls to an epoch and to a sample.
-fn energy_each(used: &mut Used, view: &RunView<'_>, timing: Option<&Timing>) {
-    let Some(node) = view.timed() else { return };
-    let gpus = used.nodes.iter().map(|node| node.gpus.len()).sum::<usize>();
-    let windows = used
-        .nodes
-        .iter()
-        .filter_map(|node| node.sampled.as_ref()?.training.as_ref());
-    let watts: Vec<f64> = windows
-        .flat_map(|window| &window.gpus)
-        .filter_map(|gpu| gpu.power_watts)
-        .collect();
-    let watts = (gpus > 0 && watts.len() == gpus).then(|| watts.iter().sum::<f64>());
-    // The window begins with the end of the first of these epochs and ends with that of the last.
-    let ends: Vec<u64> = node
-        .progress
-        .epochs
-        .iter()
-        .filter_map(|epoch| epoch.ended_at_ms)
-        .collect();
-    let span = ends
-        .first()
-        .zip(ends.last())
-        .and_then(|(first, last)| last.checked_sub(*first));
-    let (joules, epochs, over) = match (watts.zip(span), used.gpu_energy_joules) {
-        (Some((watts, ms)), _) => (
-            watts * real(ms) / 1000.0,
-            real(ends.len() as u64 - 1),
-            "training",
-        ),
-        (None, Some(joules)) => (joules, real(node.progress.epochs_completed), "run"),
-        (None, None) => return,
-    };
-    if epochs < 1.0 {
-        return;
     }
-    let rate =
-        timing.and_then(|timing| Some((timing.samples_per_second?, timing.epochs.as_ref()?)));
-    used.gpu_joules_per_epoch = Some(joules / epochs);
-    used.gpu_joules_per_sample = rate
-        .map(|(rate, times)| rate.value * times.mean_seconds)
-        .filter(|samples| *samples > 0.0)
-        .map(|samples| joules / epochs / samples);
-    used.gpu_energy_over = Some(over);
 }
 
 fn node_used(node: &NodeView<'_>, request: Option<&Request>) -> NodeUsed {
@@ -292,15 +235,6 @@ impl NodeUsed {
             .filter_map(|gpu| Some(gpu.busy_percent?.mean))
             .collect();
         mean(&busy)
-    }
-
-    /// The processes that help the busiest one, of those that were looked at for a minute or more and that do anything.
-    pub(super) fn workers(&self) -> Vec<&BusyProcess> {
-        let busiest = self.sampled.iter().flat_map(|sampled| &sampled.busiest);
-        busiest
-            .skip(1)
-            .filter(|process| process.seconds >= 60.0 && process.cpus_busy >= 0.05)
-            .collect()
     }
 }
 

@@ -13,8 +13,8 @@ use std::rc::Rc;
 
 use nix::dir::Dir;
 use nix::errno::Errno;
-use nix::fcntl::{AtFlags, OFlag, OpenHow, ResolveFlag, open, openat, openat2};
-use nix::sys::stat::{FileStat, Mode, SFlag, fchmod, fstat, fstatat};
+use nix::fcntl::{OFlag, OpenHow, ResolveFlag, open, openat, openat2};
+use nix::sys::stat::{FileStat, Mode, SFlag, fchmod, fstat};
 use nix::unistd::{UnlinkatFlags, geteuid, unlinkat};
 
 use super::entry::{Entry, Here, Kind};
@@ -45,8 +45,6 @@ pub(super) struct Seen {
     pub(super) entry: Entry,
     /// The kernel's time of the file's last change, in seconds and nanoseconds: for one that waits, its arrival.
     pub(super) changed: (i64, i64),
-    /// Its directory.
-    pub(super) dir: PathBuf,
 }
 
 impl Seen {
@@ -88,7 +86,7 @@ impl Board {
     }
 
     /// Reads all entries; those of this user whose processes are gone are removed.
-    pub(super) fn look(&self) -> Look {
+    pub(super) fn read(&self) -> Look {
         let mut reading = Reading {
             look: Look::default(),
             sessions: None,
@@ -100,7 +98,7 @@ impl Board {
             open_dir(&self.fallback).and_then(|dir| Some((owner_of(&dir)?, dir)))
             && user == self.user
         {
-            self.read_dir(&self.fallback, dir, user, here, &mut reading);
+            self.read_dir(dir, user, here, &mut reading);
         }
         let mut dirs: Vec<u32> = Vec::new();
         for (user, path) in self.named() {
@@ -110,7 +108,7 @@ impl Board {
             }
             if let Some(dir) = open_dir(&path).filter(|dir| owner_of(dir) == Some(user)) {
                 dirs.push(user);
-                self.read_dir(&path, dir, user, here, &mut reading);
+                self.read_dir(dir, user, here, &mut reading);
             }
         }
         reading.look
@@ -127,7 +125,7 @@ impl Board {
         })
     }
 
-    fn read_dir(&self, path: &Path, mut dir: Dir, user: u32, here: &Here, reading: &mut Reading) {
+    fn read_dir(&self, mut dir: Dir, user: u32, here: &Here, reading: &mut Reading) {
         let is_own = user == self.user;
         let most = if is_own { usize::MAX } else { NAMES_MAX };
         let mut names: Vec<(Kind, String)> = Vec::new();
@@ -137,7 +135,7 @@ impl Board {
             let Ok(name) = entry.file_name().to_str() else {
                 continue;
             };
-            let Some(kind) = Kind::of(name) else {
+            let Some(kind) = Kind::from_file_name(name) else {
                 if is_own && is_abandoned(name) {
                     unfinished.push(name.to_owned());
                 }
@@ -162,7 +160,6 @@ impl Board {
                     user,
                     entry,
                     changed,
-                    dir: path.to_owned(),
                 };
                 match kind {
                     Kind::Wait => reading.look.waiting.push(seen),
@@ -172,14 +169,6 @@ impl Board {
                 let _ = unlinkat(&dir, name.as_str(), UnlinkatFlags::NoRemoveDir);
             }
         }
-    }
-
-    /// Says, as cheaply as can be, whether a job still waits that waited at an earlier look.
-    pub(super) fn still_waits(seen: &Seen) -> bool {
-        let name = Kind::Wait.file_name(seen.entry.runner);
-        let dir = open_dir(&seen.dir).filter(|dir| owner_of(dir) == Some(seen.user));
-        let is_there = |dir| fstatat(&dir, name.as_str(), AtFlags::AT_SYMLINK_NOFOLLOW).is_ok();
-        seen.entry.runner.is_alive() && dir.is_some_and(is_there)
     }
 
     /// A directory for this user's entries, and what is wrong where others cannot see it.
@@ -203,7 +192,7 @@ impl Board {
 
     /// The entry of a job of this user, as others will see it.
     pub(super) fn entry_of(&self, ticket: &super::ticket::Ticket) -> Option<Entry> {
-        Some(Entry::of(ticket, ticket.runner?, self.here.clone()?))
+        Some(Entry::new(ticket, ticket.runner?, self.here.clone()?))
     }
 
     pub(super) fn user(&self) -> u32 {
@@ -332,7 +321,6 @@ impl OwnDir {
             user,
             entry: entry.clone(),
             changed,
-            dir: self.dir.path().to_owned(),
         };
         Ok(Published {
             dir: Rc::clone(self),

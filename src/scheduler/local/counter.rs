@@ -1,13 +1,13 @@
 //! The numbers of this user's local jobs on this machine: L1, L2 and so on.
 
-use std::fs::{self, File, OpenOptions};
+use std::fs::File;
 use std::io::{self, Read, Seek, Write};
-use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 
 use nix::fcntl::{Flock, FlockArg};
 
 use super::file_error;
+use crate::foundation::private::PrivateDir;
 use crate::scheduler::SchedulerError;
 
 /// The counter of local job ids, locked.
@@ -21,25 +21,7 @@ impl Counter {
     /// Locks the counter of this machine, making it where it is missing.
     pub(super) fn lock(queue_dir: &Path) -> Result<Self, SchedulerError> {
         let path = queue_dir.join("last");
-        let open = || {
-            OpenOptions::new()
-                .create(true)
-                .truncate(false)
-                .read(true)
-                .write(true)
-                .mode(0o600)
-                .open(&path)
-        };
-        let file = open().or_else(|error| {
-            if error.kind() != io::ErrorKind::NotFound {
-                return Err(error);
-            }
-            fs::DirBuilder::new()
-                .recursive(true)
-                .mode(0o700)
-                .create(queue_dir)?;
-            open()
-        });
+        let file = PrivateDir::create(queue_dir)?.open_or_create("last");
         let locked = file.and_then(|file| {
             Flock::lock(file, FlockArg::LockExclusive).map_err(|(_, errno)| io::Error::from(errno))
         });

@@ -56,7 +56,7 @@ impl Entry {
     pub(super) const LIMIT: u64 = 1024;
 
     /// The job of `ticket`, whose runner is `runner`.
-    pub(super) fn of(ticket: &Ticket, runner: Identity, here: Here) -> Self {
+    pub(super) fn new(ticket: &Ticket, runner: Identity, here: Here) -> Self {
         Self {
             format: Self::FORMAT,
             here,
@@ -123,7 +123,7 @@ impl Kind {
         format!("{word}-{}-{}", runner.pid, runner.start)
     }
 
-    pub(super) fn of(name: &str) -> Option<Self> {
+    pub(super) fn from_file_name(name: &str) -> Option<Self> {
         match name.split_once('-')?.0 {
             "wait" => Some(Self::Wait),
             "run" => Some(Self::Run),
@@ -201,8 +201,8 @@ mod tests {
     fn name_of_the_file_says_what_the_job_does() {
         let runner = Identity { pid: 7, start: 8 };
         for kind in [Kind::Wait, Kind::Run] {
-            assert_eq!(Kind::of(&kind.file_name(runner)), Some(kind));
+            assert_eq!(Kind::from_file_name(&kind.file_name(runner)), Some(kind));
         }
-        assert_eq!(Kind::of("new-7-8"), None);
+        assert_eq!(Kind::from_file_name("new-7-8"), None);
     }
 }

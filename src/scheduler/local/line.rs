@@ -6,9 +6,8 @@ use nix::unistd::{Uid, User};
 
 use super::board::{Look, Seen};
 use super::share::{Machine, Share};
-use crate::foundation::units::Bytes;
 
-/// Holders that are named.
+/// Jobs that are named.
 const NAMED: usize = 3;
 
 /// What a job that waits may do.
@@ -45,7 +44,7 @@ pub(super) fn line(look: &Look) -> Vec<&Seen> {
 }
 
 /// What others hold.
-pub(super) fn held(look: &Look, me: &Seen, machine: Machine) -> Share {
+pub(super) fn taken_by_others(look: &Look, me: &Seen, machine: Machine) -> Share {
     let others = look.running.iter().filter(|seen| !seen.is(me));
     others.fold(Share::default(), |sum, seen| sum.and(seen.share(machine)))
 }
@@ -65,7 +64,10 @@ pub(super) fn verdict<'a>(
     if !earlier.is_empty() {
         return Verdict::Behind(earlier);
     }
-    if held(look, me, machine).and(me.share(machine)).fits(machine) {
+    if taken_by_others(look, me, machine)
+        .and(me.share(machine))
+        .fits(machine)
+    {
         Verdict::Start
     } else {
         Verdict::NoRoom
@@ -79,7 +81,7 @@ pub(super) fn could_start<'a>(
     machine: Machine,
     passed: impl Fn(&Seen) -> bool,
 ) -> Vec<&'a Seen> {
-    let mut sum = held(look, me, machine);
+    let mut sum = taken_by_others(look, me, machine);
     let earlier = line(look)
         .into_iter()
         .take_while(|seen| !seen.is(me))
@@ -91,66 +93,30 @@ pub(super) fn could_start<'a>(
     earlier.take_while(has_room).collect()
 }
 
-/// `waits for 2 CPUs: L7 of alice (train) holds 8 of 8`; `None` where it does not wait for anything.
+/// `waits for room behind L8: L7 of alice (train), L9 hold the machine`; `None` where it does not wait for anything.
 pub(super) fn reason(look: &Look, me: &Seen, machine: Machine) -> Option<String> {
     let earlier = match verdict(look, me, machine, |_| false) {
         Verdict::Start => return None,
         Verdict::Behind(earlier) => earlier,
         Verdict::NoRoom => Vec::new(),
     };
-    let (share, whole) = (me.share(machine), machine.whole());
-    let sum = held(look, me, machine).and(share);
-    let kind = if sum.cpus > whole.cpus || (sum.memory <= whole.memory && sum.gpus <= whole.gpus) {
-        Kind::Cpus
-    } else if sum.memory > whole.memory {
-        Kind::Memory
-    } else {
-        Kind::Gpus
-    };
-    let wanted = if share == whole {
-        "the whole machine".to_owned()
-    } else {
-        kind.amount(share)
-    };
-    let before = match earlier.as_slice() {
-        [] => String::new(),
-        [one] => format!(" behind {}", shown(one, me)),
-        [first, others @ ..] => format!(" behind {} and {}", shown(first, me), more(others.len())),
-    };
     let mut holders: Vec<&Seen> = look.running.iter().filter(|seen| !seen.is(me)).collect();
-    holders.retain(|seen| kind.of(seen.share(machine)) > 0);
-    holders.sort_by_key(|seen| {
-        (
-            std::cmp::Reverse(kind.of(seen.share(machine))),
-            seen.changed,
-        )
-    });
-    let unit = if share == whole { kind.unit() } else { "" };
-    let mut named: Vec<String> = holders
-        .iter()
-        .take(NAMED)
-        .map(|seen| {
-            let (held, of) = (kind.plain(seen.share(machine)), kind.plain(whole));
-            format!("{} holds {held} of {of}{unit}", shown(seen, me))
-        })
-        .collect();
-    if holders.len() > NAMED {
-        named.push(more(holders.len() - NAMED));
-    }
-    let holders = if named.is_empty() {
-        String::new()
-    } else {
-        format!(": {}", named.join(", "))
+    holders.sort_by_key(|seen| seen.changed);
+    let list = |jobs: &[&Seen]| {
+        let more = jobs.len().saturating_sub(NAMED);
+        let named = jobs.iter().take(NAMED).map(|seen| shown(seen, me));
+        let more = (more > 0).then(|| format!("{more} more"));
+        named.chain(more).collect::<Vec<_>>().join(", ")
     };
-    Some(format!("waits for {wanted}{before}{holders}"))
-}
-
-fn more(count: usize) -> String {
-    if count == 1 {
-        "1 more".to_owned()
-    } else {
-        format!("{count} more")
-    }
+    let behind = match earlier.is_empty() {
+        true => String::new(),
+        false => format!(" behind {}", list(&earlier)),
+    };
+    let running = match holders.is_empty() {
+        true => String::new(),
+        false => format!(": running are {}", list(&holders)),
+    };
+    Some(format!("waits for room on this machine{behind}{running}"))
 }
 
 /// `L7 of alice (train)`; the user only where it is another one.
@@ -167,52 +133,6 @@ fn shown(seen: &Seen, me: &Seen) -> String {
         text += &format!(" ({})", seen.entry.name);
     }
     text
-}
-
-#[derive(Clone, Copy)]
-enum Kind {
-    Cpus,
-    Memory,
-    Gpus,
-}
-
-impl Kind {
-    fn of(self, share: Share) -> u64 {
-        match self {
-            Self::Cpus => share.cpus,
-            Self::Memory => share.memory,
-            Self::Gpus => share.gpus,
-        }
-    }
-
-    fn plain(self, share: Share) -> String {
-        match self {
-            Self::Memory => Bytes(share.memory).to_string(),
-            _ => self.of(share).to_string(),
-        }
-    }
-
-    fn unit(self) -> &'static str {
-        match self {
-            Self::Cpus => " CPUs",
-            Self::Memory => "",
-            Self::Gpus => " GPUs",
-        }
-    }
-
-    /// `2 CPUs`, `12GiB`, `1 GPU`.
-    fn amount(self, share: Share) -> String {
-        let one = self.of(share) == 1;
-        let unit = if one {
-            self.unit().trim_end_matches('s')
-        } else {
-            self.unit()
-        };
-        if matches!(self, Self::Memory) {
-            return format!("{} of memory", self.plain(share));
-        }
-        format!("{}{unit}", self.plain(share))
-    }
 }
 
 #[cfg(test)]
@@ -248,7 +168,6 @@ mod tests {
             user,
             entry,
             changed: (arrival, 0),
-            dir: "/".into(),
         }
     }
 
@@ -340,7 +259,7 @@ mod tests {
             waiting: vec![me.clone()],
             running: vec![boast.clone(), boast],
         };
-        let sum = held(&look, &me, MACHINE);
+        let sum = taken_by_others(&look, &me, MACHINE);
         assert_eq!((sum.cpus, sum.gpus), (16, 4));
         assert!(matches!(
             verdict(&look, &me, MACHINE, |_| false),
@@ -349,7 +268,7 @@ mod tests {
     }
 
     #[test]
-    fn reason_names_what_is_waited_for_and_who_holds_it() {
+    fn reason_names_what_is_waited_for_and_who_runs() {
         let me = seen(ALICE, 2, 5, cpus(2));
         let of = |running: Vec<Seen>, waiting: Vec<Seen>| {
             let waiting = waiting.into_iter().chain([me.clone()]).collect();
@@ -360,32 +279,13 @@ mod tests {
         let whole = seen(BOB, 7, 0, Asked::default());
         assert_eq!(
             text(vec![whole.clone()], vec![]),
-            "waits for 2 CPUs: L7 of user id 4000002 (train) holds 8 of 8"
+            "waits for room on this machine: running are L7 of user id 4000002 (train)"
         );
         assert_eq!(
-            text(
-                vec![seen(ALICE, 1, 0, cpus(3)), seen(ALICE, 3, 0, cpus(4))],
-                vec![]
-            ),
-            "waits for 2 CPUs: L3 (train) holds 4 of 8, L1 holds 3 of 8"
-        );
-        assert_eq!(
-            text(
-                vec![whole],
-                vec![seen(BOB, 8, 1, cpus(1)), seen(BOB, 9, 2, cpus(1))]
-            ),
-            "waits for 2 CPUs behind L8 of user id 4000002 (train) and 1 more: L7 of user id 4000002 (train) holds 8 of 8"
-        );
-        let memory = Asked {
-            memory_bytes: Some(63 << 30),
-            ..cpus(1)
-        };
-        let full = vec![seen(ALICE, 1, 0, memory), seen(ALICE, 3, 0, cpus(1))];
-        assert_eq!(
-            text(full, vec![]),
-            "waits for 1GiB of memory: L1 holds 63GiB of 64GiB, L3 (train) holds 1GiB of 64GiB"
+            text(vec![whole], vec![seen(ALICE, 1, 1, cpus(1))]),
+            "waits for room on this machine behind L1: running are L7 of user id 4000002 (train)"
         );
         let many: Vec<Seen> = (3..11).map(|pid| seen(ALICE, pid, 0, cpus(1))).collect();
-        assert!(text(many, vec![]).ends_with("L5 (train) holds 1 of 8, 5 more"));
+        assert!(text(many, vec![]).ends_with("L5 (train), 5 more"));
     }
 }

@@ -32,7 +32,7 @@ use crate::foundation::clock::now_ms;
 use crate::foundation::command::spawn_detached;
 use crate::job::{ArraySpec, JobId, JobState, SchedulerKind};
 use crate::record::{ExitStatus, QueueEntry};
-use board::Look;
+use board::{Board, Look};
 use share::{Asked, Machine};
 use ticket::{Phase, Ticket};
 
@@ -116,7 +116,7 @@ impl Scheduler for Local {
             run_id: submission.run_id.clone(),
             job_id: JobId(format!("L{number}")),
             name: plan.name.clone(),
-            asked: Asked::of(plan, Machine::here()),
+            asked: Asked::from_plan(plan, Machine::here()),
             host: self.host.clone(),
             script: submission.script.to_owned(),
             workdir: PathBuf::from(&plan.workdir),
@@ -156,7 +156,6 @@ impl Scheduler for Local {
         Ok(Submitted {
             job_id: ticket.job_id,
             output,
-            parts: Vec::new(),
         })
     }
 
@@ -179,7 +178,10 @@ impl Scheduler for Local {
         let ticket = Ticket::read(&job.run_dir)?;
         if ticket.host != self.host {
             let error = io::Error::other(format!("the job is on {}; cancel it there", ticket.host));
-            return Err(file_error("cancel the job of", &Ticket::path(&job.run_dir))(error));
+            return Err(file_error(
+                "cancel the job of",
+                &job.run_dir.join(Ticket::FILE),
+            )(error));
         }
         if ticket.phase == Phase::Ended {
             return Ok(());
@@ -201,7 +203,7 @@ impl Scheduler for Local {
         )?;
         Ticket {
             phase: Phase::Ended,
-            end: Some(End::Cancelled),
+            end: Some(JobState::Cancelled),
             ended_at_ms: Some(now_ms()),
             ..ticket
         }
@@ -249,11 +251,13 @@ fn stop_group(
 impl Local {
     /// What `ticket`'s job waits for.
     fn waits_for(&self, ticket: &Ticket, look: &OnceCell<Look>) -> String {
-        let look = look.get_or_init(|| turn::look(&self.shared.dir, &self.queue_dir));
+        let look = look.get_or_init(|| Board::new(&self.shared.dir, &self.queue_dir).read());
         let user = nix::unistd::geteuid().as_raw();
-        let reason = ticket
-            .runner
-            .and_then(|runner| turn::reason(look, runner, user, Machine::here()));
+        let is_own = |runner, seen: &&board::Seen| seen.user == user && seen.entry.runner == runner;
+        let reason = ticket.runner.and_then(|runner| {
+            let me = look.waiting.iter().find(|seen| is_own(runner, seen))?;
+            line::reason(look, me, Machine::here())
+        });
         reason.unwrap_or_else(|| "waits for its turn on this machine".to_owned())
     }
 
@@ -265,7 +269,7 @@ impl Local {
         let young = now_ms().saturating_sub(ticket.queued_at_ms) < 10_000;
         let shell_alive = here && ticket.shell.is_some_and(process::Identity::is_alive);
         let (state, raw, reason) = match (ticket.phase, ticket.end) {
-            (Phase::Ended, Some(end)) => (end.state(), end.word(), None),
+            (Phase::Ended, Some(end)) => (end, end.as_str(), None),
             (Phase::Ended, None) => match ticket.exit {
                 Some(exit) if exit.is_success() => (JobState::Completed, "ended", None),
                 _ => (JobState::Failed, "ended", ticket.note.clone()),
@@ -314,27 +318,6 @@ impl Local {
             elements: None,
             stuck: false,
         })
-    }
-}
-
-/// How a runner ended a job, beyond the script's own end.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
-#[serde(rename_all = "snake_case")]
-enum End {
-    Cancelled,
-    Timeout,
-}
-
-impl End {
-    fn state(self) -> JobState {
-        match self {
-            Self::Cancelled => JobState::Cancelled,
-            Self::Timeout => JobState::Timeout,
-        }
-    }
-
-    fn word(self) -> &'static str {
-        self.state().as_str()
     }
 }
 

@@ -16,8 +16,8 @@ pub(super) struct Identity {
 
 impl Identity {
     /// The process that has `pid` now.
-    pub(super) fn of(pid: i32) -> Option<Self> {
-        let stat = Stat::of(pid)?;
+    pub(super) fn from_pid(pid: i32) -> Option<Self> {
+        let stat = Stat::read(pid)?;
         (stat.state != 'Z').then_some(Self {
             pid,
             start: stat.start,
@@ -26,7 +26,7 @@ impl Identity {
 
     /// True while it runs; a zombie does not.
     pub(super) fn is_alive(self) -> bool {
-        Self::of(self.pid) == Some(self)
+        Self::from_pid(self.pid) == Some(self)
     }
 }
 
@@ -46,7 +46,7 @@ impl Sessions {
         let mut sessions = Self::default();
         for (pid, stat) in pids()
             .into_iter()
-            .filter_map(|pid| Some((pid, Stat::of(pid)?)))
+            .filter_map(|pid| Some((pid, Stat::read(pid)?)))
         {
             if stat.state != 'Z' {
                 sessions.0.entry(stat.session).or_default().push(pid);
@@ -58,7 +58,7 @@ impl Sessions {
     /// Says whether `user` has a process in the session that `leader` led. The kernel gives a pid to nobody else while a
     /// session is named by it, so a later process of that pid means that the session is over.
     pub(super) fn outlive(&self, leader: Identity, user: u32) -> bool {
-        let successor = Identity::of(leader.pid).filter(|now| *now != leader);
+        let successor = Identity::from_pid(leader.pid).filter(|now| *now != leader);
         let members = self.0.get(&leader.pid).filter(|_| successor.is_none());
         members
             .into_iter()
@@ -76,7 +76,7 @@ struct Stat {
 
 impl Stat {
     /// The command's name may hold `) `: fields are counted from the last one.
-    fn of(pid: i32) -> Option<Self> {
+    fn read(pid: i32) -> Option<Self> {
         let text = fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
         let (_, rest) = text.rsplit_once(") ")?;
         let fields: Vec<&str> = rest.split(' ').collect();
@@ -106,7 +106,7 @@ pub(super) fn left_over(session: Option<Pid>, parent: Pid) -> Vec<i32> {
     };
     let others = pids().into_iter().filter(|pid| *pid != parent.as_raw());
     others
-        .filter(|pid| Stat::of(*pid).is_some_and(|stat| stat.state != 'Z' && belongs(&stat)))
+        .filter(|pid| Stat::read(*pid).is_some_and(|stat| stat.state != 'Z' && belongs(&stat)))
         .collect()
 }
 
@@ -117,7 +117,7 @@ mod tests {
     use super::*;
 
     fn own() -> Identity {
-        Identity::of(id().cast_signed()).expect("it runs")
+        Identity::from_pid(id().cast_signed()).expect("it runs")
     }
 
     #[test]
@@ -161,7 +161,7 @@ mod tests {
         );
         nix::sys::signal::kill(Pid::from_raw(pids[1]), nix::sys::signal::Signal::SIGKILL)
             .expect("ours");
-        while Identity::of(pids[1]).is_some() {
+        while Identity::from_pid(pids[1]).is_some() {
             std::thread::sleep(std::time::Duration::from_millis(2));
         }
         assert!(!Sessions::now().outlive(leader, user));

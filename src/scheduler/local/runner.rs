@@ -15,10 +15,11 @@ use nix::unistd::{Pid, getpid, setsid};
 use super::process::{Identity, left_over};
 use super::ticket::{Phase, Ticket};
 use super::turn::Turn;
-use super::{End, exit_of, file_error, open_append};
+use super::{exit_of, file_error, open_append};
 use crate::foundation::clock::{booted_at_ms, count_from, now_ms};
 use crate::foundation::command::{Destination, TrainingCommand, spawn_training};
 use crate::foundation::diagnostic::chain;
+use crate::job::JobState;
 use crate::record::{ExitStatus, ending};
 use crate::scheduler::SchedulerError;
 
@@ -35,11 +36,11 @@ pub fn run(run_dir: &Path) -> Result<(), SchedulerError> {
     let session = setsid().ok();
     let mut signals = Signals::take();
     let mut ticket = Ticket::read(run_dir)?;
-    let held = Ticket::hold(run_dir).map_err(file_error("lock the ticket in", run_dir))?;
-    let (Some(_held), Phase::Pending) = (held, ticket.phase) else {
+    let lock = Ticket::hold(run_dir)?;
+    let (Some(_lock), Phase::Pending) = (lock, ticket.phase) else {
         return Ok(());
     };
-    ticket.runner = Identity::of(getpid().as_raw());
+    ticket.runner = Identity::from_pid(getpid().as_raw());
     ticket.write(run_dir)?;
     let result = wait_and_run(&mut ticket, run_dir, &mut signals, session);
     if let Err(error) = &result {
@@ -96,7 +97,7 @@ fn wait_and_run(
         }
         // Asked by a file too: whoever cancelled us before we could be signalled left it.
         if signals.wait(turn.pause) == Event::Cancel || Ticket::is_cancel_asked(run_dir) {
-            ticket.end = Some(End::Cancelled);
+            ticket.end = Some(JobState::Cancelled);
             end(ticket);
             return Ok(());
         }
@@ -143,14 +144,14 @@ fn run_script(
         })?
         .pid();
     ticket.phase = Phase::Running;
-    ticket.shell = Identity::of(shell.as_raw());
+    ticket.shell = Identity::from_pid(shell.as_raw());
     // The job's time is counted from here on, whatever the wall clock is set to.
     count_from(booted_at_ms());
     ticket.started_at_ms = Some(now_ms());
     // A ticket that cannot be written costs the record, not the job.
     let noted = ticket.write(run_dir);
     if Ticket::is_cancel_asked(run_dir) {
-        ticket.end = Some(End::Cancelled);
+        ticket.end = Some(JobState::Cancelled);
     }
     ticket.exit = Some(watch(ticket, shell, signals, session));
     clear_away(shell, session);
@@ -194,7 +195,7 @@ fn watch(
                 return exit;
             }
         } else if ticket.end.is_none() && limit.is_some_and(|limit| now >= limit) {
-            ticket.end = Some(End::Timeout);
+            ticket.end = Some(JobState::Timeout);
         }
         if ticket.end.is_some() && kill_at.is_none() {
             kill_at = Some(now + Duration::from_secs(ticket.kill_wait_seconds));
@@ -214,7 +215,7 @@ fn watch(
             .map_or(Duration::from_secs(60), |at| at - now);
         if signals.wait(pause.min(Duration::from_secs(60))) == Event::Cancel && ticket.end.is_none()
         {
-            ticket.end = Some(End::Cancelled);
+            ticket.end = Some(JobState::Cancelled);
         }
     }
 }

@@ -91,7 +91,7 @@ impl Default for Asked {
 }
 
 impl Asked {
-    pub(super) fn of(plan: &Plan, machine: Machine) -> Self {
+    pub(super) fn from_plan(plan: &Plan, machine: Machine) -> Self {
         let resources = &plan.resources;
         let cpus = cpus_of(resources);
         let per_cpu = resources.memory_per_cpu.map(|memory| memory.0);

@@ -1,17 +1,16 @@
 //! The ticket of a local job: `local.json` in the run's directory, written by `submit` and then only by the runner.
 
-use std::fs::{self, File};
-use std::io::{self, Read, Write};
-use std::os::unix::fs::OpenOptionsExt;
+use std::fs::File;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use nix::fcntl::{Flock, FlockArg};
 use serde::{Deserialize, Serialize};
 
+use super::file_error;
 use super::process::Identity;
 use super::share::Asked;
-use super::{End, file_error};
+use crate::foundation::private::PrivateDir;
 use crate::job::{JobId, JobState, RunId};
 use crate::record::ExitStatus;
 use crate::scheduler::SchedulerError;
@@ -65,7 +64,8 @@ pub(super) struct Ticket {
     pub(super) started_at_ms: Option<u64>,
     pub(super) ended_at_ms: Option<u64>,
     pub(super) exit: Option<ExitStatus>,
-    pub(super) end: Option<End>,
+    /// `cancelled` or `timeout`, where the runner ended it.
+    pub(super) end: Option<JobState>,
     /// Why the runner could not do its work.
     pub(super) note: Option<String>,
     /// What went wrong without harm to the job.
@@ -73,73 +73,49 @@ pub(super) struct Ticket {
     pub(super) warning: Option<String>,
 }
 
-/// Opens a file for its owner alone, making it where it is missing.
-fn open_private(path: &Path) -> io::Result<File> {
-    let mut options = fs::OpenOptions::new();
-    options.create(true).truncate(false).write(true).mode(0o600);
-    options.open(path)
+/// The directory of the run. That it is closed to others was checked above it.
+fn opened(run_dir: &Path) -> Result<PrivateDir, SchedulerError> {
+    Ok(PrivateDir::open_shared(run_dir)?)
 }
 
 impl Ticket {
     pub(super) const FORMAT: u32 = 1;
-
-    pub(super) fn path(run_dir: &Path) -> PathBuf {
-        run_dir.join("local.json")
-    }
-
+    pub(super) const FILE: &str = "local.json";
     /// The file whose being there asks the runner to end the job, also before it began.
-    fn cancel_path(run_dir: &Path) -> PathBuf {
-        run_dir.join("local.cancel")
-    }
+    const CANCEL: &str = "local.cancel";
+    const LOCK: &str = "local.lock";
 
     /// Asks for the job's end.
     pub(super) fn ask_cancel(run_dir: &Path) -> Result<(), SchedulerError> {
-        let path = Self::cancel_path(run_dir);
-        open_private(&path)
-            .map(drop)
-            .map_err(file_error("write", &path))
+        let asked = opened(run_dir)?.open_or_create(Self::CANCEL).map(drop);
+        asked.map_err(file_error("write", &run_dir.join(Self::CANCEL)))
     }
 
     /// Says whether the job's end was asked for.
     pub(super) fn is_cancel_asked(run_dir: &Path) -> bool {
-        Self::cancel_path(run_dir).exists()
-    }
-
-    fn lock_path(run_dir: &Path) -> PathBuf {
-        run_dir.join("local.lock")
+        run_dir.join(Self::CANCEL).exists()
     }
 
     pub(super) fn read(run_dir: &Path) -> Result<Self, SchedulerError> {
-        let path = Self::path(run_dir);
-        let mut text = String::new();
-        let read = File::open(&path).and_then(|file| file.take(1 << 20).read_to_string(&mut text));
-        read.map_err(file_error("read", &path))?;
-        serde_json::from_str(&text).map_err(|error| file_error("read", &path)(error.into()))
+        Ok(opened(run_dir)?.read_json(Self::FILE, 1 << 20)?)
     }
 
     /// Writes the ticket whole and renames it into place.
     pub(super) fn write(&self, run_dir: &Path) -> Result<(), SchedulerError> {
-        let path = Self::path(run_dir);
-        let part = run_dir.join("local.json.part");
-        let text = serde_json::to_vec(self).expect("a ticket is plain data with text keys");
-        let written = open_private(&part).and_then(|mut file| {
-            file.set_len(0)?;
-            file.write_all(&text)?;
-            file.sync_all()?;
-            fs::rename(&part, &path)
-        });
-        written.map_err(file_error("write", &path))
+        Ok(opened(run_dir)?.write_json(Self::FILE, self)?)
     }
 
     /// Takes the lock that says "my runner is alive"; `None` where another runner has it.
-    pub(super) fn hold(run_dir: &Path) -> io::Result<Option<Flock<File>>> {
-        let mut file = open_private(&Self::lock_path(run_dir))?;
+    pub(super) fn hold(run_dir: &Path) -> Result<Option<Flock<File>>, SchedulerError> {
+        let path = run_dir.join(Self::LOCK);
+        let opened = opened(run_dir)?.open_or_create(Self::LOCK);
+        let mut file = opened.map_err(file_error("lock", &path))?;
         // Somebody who just asks whether we live holds the lock for a moment.
         for _ in 0..40 {
             file = match Flock::lock(file, FlockArg::LockExclusiveNonblock) {
                 Ok(lock) => return Ok(Some(lock)),
                 Err((file, nix::errno::Errno::EWOULDBLOCK)) => file,
-                Err((_, errno)) => return Err(errno.into()),
+                Err((_, errno)) => return Err(file_error("lock", &path)(errno.into())),
             };
             std::thread::sleep(Duration::from_millis(25));
         }
@@ -148,7 +124,7 @@ impl Ticket {
 
     /// Says whether a runner holds the ticket.
     pub(super) fn is_held(run_dir: &Path) -> bool {
-        let Ok(file) = File::open(Self::lock_path(run_dir)) else {
+        let Ok(file) = File::open(run_dir.join(Self::LOCK)) else {
             return false;
         };
         matches!(
@@ -169,7 +145,7 @@ mod tests {
             "queued_at_ms":5,"phase":"pending","runner":{"pid":7,"start":8},"shell":null,"started_at_ms":null,
             "ended_at_ms":null,"exit":null,"end":null,"note":null}"#;
         let dir = tempfile::tempdir().expect("a directory");
-        fs::write(Ticket::path(dir.path()), text).expect("ours");
+        std::fs::write(dir.path().join(Ticket::FILE), text).expect("ours");
         let ticket = Ticket::read(dir.path()).expect("it is read");
         assert_eq!((ticket.asked, ticket.warning), (Asked::default(), None));
         assert_eq!(

@@ -4,21 +4,18 @@
 //! claims together fit. Of jobs that start, the one that claimed last looked after all others had claimed, so it saw them.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::path::Path;
 use std::rc::Rc;
 use std::time::{Duration, Instant};
 
 use super::board::{Board, Look, OwnDir, Published, Seen};
 use super::entry::Kind;
-use super::line::{Verdict, could_start, held, verdict};
+use super::line::{Verdict, could_start, taken_by_others, verdict};
 use super::process::Identity;
 use super::share::Machine;
 use super::ticket::Ticket;
 
 /// A job that could start and does not start for so long is no longer waited for: its runner is stopped or hangs.
 const PATIENCE: Duration = Duration::from_secs(30);
-/// Between two looks at all entries, while the job directly before this one still waits.
-const BETWEEN_LOOKS: Duration = Duration::from_secs(10);
 const SHORTEST_PAUSE: Duration = Duration::from_millis(100);
 const LONGEST_PAUSE: Duration = Duration::from_secs(2);
 /// Looking takes a twentieth of the time at most, however many entries others make.
@@ -30,8 +27,6 @@ pub(super) struct Turn {
     machine: Machine,
     /// `None` where no entry can be put up.
     place: Option<(Rc<OwnDir>, Published)>,
-    /// The job directly before this one, and when all entries were looked at.
-    before: Option<(Seen, Instant)>,
     /// Since when those before this one could have started.
     room_since: BTreeMap<(u32, Identity), Instant>,
     /// What is not waited for any more: all jobs of another user, or one of this user.
@@ -71,7 +66,6 @@ impl Turn {
             board,
             machine: Machine::here(),
             place: place.ok(),
-            before: None,
             room_since: BTreeMap::new(),
             passed: BTreeSet::new(),
             alone_from: ticket
@@ -90,22 +84,10 @@ impl Turn {
         };
         let me = published.seen.clone();
         self.pause = SHORTEST_PAUSE;
-        if let Some((before, looked)) = &self.before
-            && looked.elapsed() < BETWEEN_LOOKS
-            && Board::still_waits(before)
-        {
-            return None;
-        }
         let begun = Instant::now();
-        let look = self.look(&me);
+        let look = self.read_board(&me);
         self.pass_over(&look, &me);
         let verdict = verdict(&look, &me, self.machine, |seen| self.is_passed(seen));
-        self.before = match &verdict {
-            Verdict::Behind(earlier) => {
-                earlier.last().map(|seen| ((*seen).clone(), Instant::now()))
-            }
-            _ => None,
-        };
         self.pause = (begun.elapsed() * REST).clamp(SHORTEST_PAUSE, LONGEST_PAUSE);
         if !matches!(verdict, Verdict::Start) {
             return None;
@@ -129,7 +111,7 @@ impl Turn {
                 return Some(Claim(None));
             }
         };
-        let others = held(&self.look(&me), &me, self.machine);
+        let others = taken_by_others(&self.read_board(&me), &me, self.machine);
         if !others.and(me.share(self.machine)).fits(self.machine) {
             // Others that claim at this moment do the same: not all of them should be back at the same time.
             self.pause = Duration::from_millis(10 + getrandom::u64().unwrap_or(0) % 90);
@@ -145,8 +127,8 @@ impl Turn {
         Some(Claim(Some(claim)))
     }
 
-    fn look(&mut self, me: &Seen) -> Look {
-        let mut look = self.board.look();
+    fn read_board(&mut self, me: &Seen) -> Look {
+        let mut look = self.board.read();
         if self.alone_from.is_some_and(|from| Instant::now() >= from) {
             // An entry costs its user nothing but a process: it must not hold others up for ever.
             let all = look.waiting.len() + look.running.len();
@@ -186,22 +168,9 @@ impl Turn {
     }
 }
 
-/// What the job of `runner` waits for, for people; `None` where that is not known.
-pub(super) fn reason(look: &Look, runner: Identity, user: u32, machine: Machine) -> Option<String> {
-    let me = look
-        .waiting
-        .iter()
-        .find(|seen| seen.user == user && seen.entry.runner == runner)?;
-    super::line::reason(look, me, machine)
-}
-
-/// All entries, for people.
-pub(super) fn look(lock_dir: &Path, queue_dir: &Path) -> Look {
-    Board::new(lock_dir, queue_dir).look()
-}
-
 #[cfg(test)]
 mod tests {
+    use std::path::Path;
     use std::process::{Command, Stdio};
     use std::sync::atomic::{AtomicU32, Ordering};
 
@@ -217,7 +186,7 @@ mod tests {
         });
         let mut ticket: Ticket = serde_json::from_value(text).expect("a ticket");
         assert_eq!(ticket.asked, Asked::default(), "the whole machine");
-        ticket.runner = Identity::of(runner.cast_signed());
+        ticket.runner = Identity::from_pid(runner.cast_signed());
         ticket
     }
 

@@ -2,11 +2,9 @@
 //!
 //! Checked with OpenPBS 23.06; recorded answers of 20.0 and 2022.0 are read as well.
 
-mod answer;
 mod directives;
 pub(super) mod json;
 mod qstat;
-mod states;
 
 use super::adapter::{Asked, Findings, Lack};
 use super::pbs::answer::Thing;
@@ -19,8 +17,6 @@ use super::pbs::values::size;
 use super::{JobRef, SchedulerError, Submission};
 use crate::config::site::{NodeType, SiteModel};
 use crate::job::{ArraySpec, JobId, MailEvent, SchedulerKind};
-
-pub(super) use answer::entry;
 
 /// OpenPBS.
 pub static OPENPBS: Dialect = Dialect {
@@ -53,7 +49,6 @@ pub static OPENPBS: Dialect = Dialect {
     gives_whole_nodes: false,
     index: "PBS_ARRAY_INDEX",
     pbsdsh: "--",
-    kills_nodes_at_once: false,
     // Exit codes differ by command: 255, 162, 1.
     unreachable: &[
         "cannot connect to server",

@@ -1,33 +1,27 @@
-//! `qstat -x -t -f -F json ID ID ..`: one question for any number of jobs.
+//! `qstat -x -t -f -w ID ID ..`: one question for any number of jobs.
 //!
 //! `-x` brings those that are over too, for as long as the server keeps history; a server that keeps none is asked
 //! without. `-t` brings the elements of arrays. Unknown ids are named on standard error beside the answer for the others.
 //! Times come in the time zone of `qstat`'s own environment.
 //!
-//! Where several jobs are asked for as JSON, a `qstat` that makes it by a library (23.06; `display_statjob` in `qstat.c`)
-//! prints the first alone, without a word and with status 0. What is missing so is asked for as text, in one question too.
+//! The answer is text: of several jobs that are asked for as JSON, a `qstat` that makes it by a library (23.06;
+//! `display_statjob` in `qstat.c`) prints the first alone, without a word and with status 0.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
-use super::answer::{Answer, Seen};
 use crate::foundation::command::Output;
-use crate::job::{DependencyKind, JobState};
-use crate::record::ExitStatus;
-use crate::scheduler::pbs::answer::read_text;
+use crate::job::{JobState, SchedulerKind};
+use crate::record::QueueEntry;
+use crate::scheduler::pbs::answer::{Thing, read_text};
 use crate::scheduler::pbs::commands::Commands;
 use crate::scheduler::pbs::own::own_entries;
 use crate::scheduler::pbs::values::whole_jobs;
+use crate::scheduler::pbs::{ids, job};
 use crate::scheduler::{Entries, JobRef, SchedulerError};
 
 /// Exit codes of a `qstat` that has an answer: all found, some unknown (`PBSE_UNKJOBID`, 15001), some over where `-x` was
 /// not given (`PBSE_HISTJOBID`, 15139), each modulo 256.
 const ANSWERED: [i32; 3] = [0, 153, 35];
-
-/// Jobs in full with the elements of arrays, as JSON.
-const JSON: [&str; 4] = ["-t", "-f", "-F", "json"];
-
-/// The same as text, without broken lines.
-const TEXT: [&str; 3] = ["-t", "-f", "-w"];
 
 /// Ids in one question: a command line takes 128 KiB and more.
 const IDS_AT_A_TIME: usize = 1000;
@@ -36,69 +30,53 @@ const IDS_AT_A_TIME: usize = 1000;
 const NO_HISTORY: &str = "not configured to maintain job history";
 
 pub(super) fn queue(openpbs: &Commands, jobs: &[JobRef]) -> Result<Entries, SchedulerError> {
-    let mut answer = ask(
-        openpbs,
-        &jobs.iter().map(|job| job.job_id.0.as_str()).collect(),
-    )?;
-    let targets: BTreeSet<&str> = answer.dependencies().collect();
-    if !targets.is_empty() {
-        // Of a dependency on a job that was deleted OpenPBS never says that it is hopeless.
-        let targets = ask(openpbs, &targets)?;
-        answer.mark_hopeless(|kind, target| is_hopeless(kind, targets.get(target)));
-    }
-    Ok(own_entries(jobs, &answer.into_entries()))
-}
-
-fn ask(openpbs: &Commands, ids: &BTreeSet<&str>) -> Result<Answer, SchedulerError> {
-    let ids: Vec<&str> = ids.iter().copied().collect();
-    let mut answer = Answer::default();
+    let ids: BTreeSet<&str> = jobs.iter().map(|job| job.job_id.0.as_str()).collect();
+    let ids: Vec<&str> = ids.into_iter().collect();
+    let mut found = Vec::new();
     for some in ids.chunks(IDS_AT_A_TIME) {
-        let mut history: &[&str] = &["-x"];
-        let mut output = qstat(openpbs, &[history, &JSON].concat(), some)?;
+        let mut output = qstat(openpbs, &["-x"], some)?;
         if output.stderr.contains(NO_HISTORY) {
-            history = &[];
-            output = qstat(openpbs, &JSON, some)?;
+            output = qstat(openpbs, &[], some)?;
         }
         let output = openpbs.answer("qstat", output, &ANSWERED, "list jobs")?;
-        let found = Answer::read(&output.stdout);
-        let is_silent = |id: &&str| {
-            found.get(id).is_none() && !output.stderr.split_whitespace().any(|word| word == *id)
-        };
-        let silent: Vec<&str> = some.iter().copied().filter(is_silent).collect();
-        answer.join(found);
-        if some.len() > 1 && !silent.is_empty() {
-            let output = qstat(openpbs, &[history, &TEXT].concat(), &silent)?;
-            let output = openpbs.answer("qstat", output, &ANSWERED, "list jobs")?;
-            answer.join(Answer::of(&read_text(whole_jobs(&output.stdout))));
+        found.extend(entries(&read_text(whole_jobs(&output.stdout))));
+    }
+    Ok(own_entries(jobs, &found))
+}
+
+/// Jobs in full with the elements of arrays, without broken lines.
+fn qstat(openpbs: &Commands, history: &[&str], ids: &[&str]) -> Result<Output, SchedulerError> {
+    let tool = openpbs.tool("qstat").args(history);
+    openpbs.ask(&tool.args(["-t", "-f", "-w"]).args(ids), "list jobs")
+}
+
+/// Jobs and elements of arrays. Elements that wait say nothing of why: it is said of their array.
+fn entries(jobs: &[Thing]) -> Vec<QueueEntry> {
+    let entries = jobs
+        .iter()
+        .filter_map(|job| job::entry(SchedulerKind::OpenPbs, job));
+    let mut entries: Vec<QueueEntry> = entries.collect();
+    let waits = |entry: &&QueueEntry| entry.state == JobState::Pending;
+    let waiting = entries.iter().filter(waits).cloned();
+    let arrays: BTreeMap<String, QueueEntry> = waiting
+        .map(|entry| (entry.job_id.0.clone(), entry))
+        .collect();
+    for entry in entries.iter_mut().filter(|entry| waits(&&**entry)) {
+        let array = ids::element(&entry.job_id.0).and_then(|(array, _)| arrays.get(&array));
+        if let Some(array) = array {
+            entry.reason.clone_from(&array.reason);
+            entry.stuck = array.stuck;
         }
     }
-    Ok(answer)
-}
-
-fn qstat(openpbs: &Commands, options: &[&str], ids: &[&str]) -> Result<Output, SchedulerError> {
-    openpbs.ask(&openpbs.tool("qstat").args(options).args(ids), "list jobs")
-}
-
-/// Says whether a condition on a job cannot come true any more. One on a job that nobody knows, and one that the end of
-/// that job has not released, wait for ever.
-fn is_hopeless(kind: &str, target: Option<&Seen>) -> bool {
-    let Some(entry) = target.map(|target| &target.entry) else {
-        return true;
-    };
-    let well = entry.exit.is_some_and(ExitStatus::is_success);
-    let released = match DependencyKind::from_word(kind) {
-        Some(DependencyKind::AfterOk) => well,
-        Some(DependencyKind::AfterNotOk) => !well && entry.state != JobState::Cancelled,
-        _ => true,
-    };
-    entry.state.is_final() && !released
+    entries
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::job::{JobId, RunId};
-    use crate::record::QueueEntry;
+    use crate::record::ExitStatus;
+    use crate::scheduler::openpbs::json;
 
     fn job(number: u8, id: &str, submitted_at_ms: u64) -> JobRef {
         JobRef {
@@ -114,10 +92,7 @@ mod tests {
 
     /// What an answer says of one job: elements, state, whether it is stuck.
     fn found(job: &JobRef, text: &str) -> Vec<(Option<String>, JobState, bool)> {
-        let mut own = own_entries(
-            std::slice::from_ref(job),
-            &Answer::read(text).into_entries(),
-        );
+        let mut own = own_entries(std::slice::from_ref(job), &entries(&json::read(text).1));
         let entries = own.remove(&job.run_id).unwrap_or_default();
         let shown = |entry: QueueEntry| {
             (
@@ -192,30 +167,207 @@ mod tests {
         );
     }
 
+    fn one(job: &str) -> QueueEntry {
+        entry(&format!("{{\"Jobs\":{{\"7.s\":{{{job}}}}}}}"), "7.s")
+    }
+
     #[test]
-    fn hopeless_conditions_are_known_by_their_targets() {
-        let target = |state: &str| {
-            let text = format!(
-                "{{\"Jobs\":{{\"1.s\":{{\"job_state\":\"F\",\"exec_host\":\"n\",{state}}}}}}}"
-            );
-            Answer::read(&text)
-        };
-        for (kind, state, expected) in [
-            ("afterok", "\"Exit_status\":0", false),
-            ("afterok", "\"Exit_status\":3", true),
-            ("afterok", "\"Exit_status\":271,\"substate\":91", true),
-            ("afternotok", "\"Exit_status\":0", true),
-            ("afternotok", "\"Exit_status\":3", false),
-            ("afterany", "\"Exit_status\":3", false),
+    fn what_a_job_waits_for_is_told() {
+        for (job, reason, stuck) in [
+            (
+                r#""job_state":"Q","comment":"Not Running: Insufficient amount of resource: ngpus (R: 1 A: 0 T: 4)""#,
+                Some("Not Running: Insufficient amount of resource: ngpus (R: 1 A: 0 T: 4)"),
+                false,
+            ),
+            (
+                r#""job_state":"Q","comment":"Can Never Run: Not enough total nodes available""#,
+                Some("Can Never Run: Not enough total nodes available"),
+                true,
+            ),
+            (
+                r#""job_state":"H","Hold_Types":"u","substate":20"#,
+                Some("held by its user (`qrls` lets it go)"),
+                true,
+            ),
+            (
+                r#""job_state":"H","Hold_Types":"so","substate":20"#,
+                Some("held by an operator and the system"),
+                true,
+            ),
+            (
+                r#""job_state":"H","Hold_Types":"s","substate":22,"depend":"afterok:1.s@s:2.s@s,afterany:3.s@s""#,
+                Some("waits for afterok:1.s,afterok:2.s,afterany:3.s"),
+                false,
+            ),
+            (
+                r#""job_state":"W","Execution_Time":"Tue Jan  1 08:00:00 2030""#,
+                Some("begins not before Tue Jan  1 08:00:00 2030 UTC"),
+                false,
+            ),
+            (r#""job_state":"Q","Hold_Types":"n""#, None, false),
+            (
+                r#""job_state":"Q","comment":"Job Array Began at Fri Nov 20 at 22:08""#,
+                None,
+                false,
+            ),
         ] {
+            let entry = one(job);
             assert_eq!(
-                is_hopeless(kind, target(state).get("1.s")),
-                expected,
-                "{kind} {state}"
+                (entry.state, entry.reason.as_deref(), entry.stuck),
+                (JobState::Pending, reason, stuck),
+                "{job}"
             );
         }
-        assert!(is_hopeless("afterok", None));
-        let running = Answer::read("{\"Jobs\":{\"1.s\":{\"job_state\":\"R\"}}}");
-        assert!(!is_hopeless("afterok", running.get("1.s")));
+    }
+
+    #[test]
+    fn estimated_start_of_a_job_that_waits_is_expected() {
+        let at = "\"start_time\":\"Tue Feb 14 02:10:01 2023\"";
+        let waits = one(&format!(
+            r#""job_state":"Q","estimated":{{"exec_vnode":"(n1:ncpus=4)",{at}}}"#
+        ));
+        assert_eq!(waits.expected_start_ms, Some(1_676_340_601_000));
+        let runs = one(&format!(
+            r#""job_state":"R","exec_host":"n1/0","estimated":{{{at}}}"#
+        ));
+        assert_eq!(
+            (
+                runs.expected_start_ms,
+                one(r#""job_state":"Q""#).expected_start_ms
+            ),
+            (None, None)
+        );
+        let text =
+            "Job Id: 7.s\n    job_state = Q\n    estimated.start_time = Tue Feb 14 02:10:01 2023\n";
+        let found = entries(&read_text(text));
+        assert_eq!(found[0].expected_start_ms, Some(1_676_340_601_000));
+    }
+
+    #[test]
+    fn only_what_has_run_has_a_start() {
+        let waits = one(r#""job_state":"Q","stime":"Fri Nov 20 20:38:06 2026""#);
+        assert_eq!((waits.started_at_ms, waits.exit), (None, None));
+        let runs = one(
+            r#""job_state":"R","stime":"Fri Nov 20 20:38:06 2026","exec_vnode":"(n1:ncpus=8)","comment":"Job run at ..""#,
+        );
+        assert_eq!(
+            (runs.started_at_ms, runs.reason, runs.nodes.as_deref()),
+            (Some(1_795_207_086_000), None, Some("n1"))
+        );
+    }
+
+    #[test]
+    fn an_end_is_told_with_code_and_reason() {
+        let limit = one(
+            r#""job_state":"F","substate":93,"Exit_status":-29,"exec_host":"n1/0","stime":"Fri Nov 20 20:38:45 2026","obittime":"Fri Nov 20 20:39:07 2026","comment":"Job run at Fri Nov 20 at 20:38 on (pbsn1:ncpus=1) and exceeded resource walltime""#,
+        );
+        assert_eq!((limit.state, limit.exit), (JobState::Timeout, None));
+        assert_eq!(limit.reason.as_deref(), Some("exceeded resource walltime"));
+        let failed = one(
+            r#""job_state":"F","substate":93,"Exit_status":3,"comment":"Job run at Fri on (n1) and failed""#,
+        );
+        assert_eq!((failed.state, failed.reason), (JobState::Failed, None));
+        let ran = limit
+            .ended_at_ms
+            .zip(limit.started_at_ms)
+            .map(|(end, start)| end - start);
+        assert_eq!(ran, Some(22_000));
+        let deleted =
+            one(r#""job_state":"F","substate":91,"Exit_status":271,"exec_vnode":"(n1:ncpus=1)""#);
+        assert_eq!(
+            (deleted.state, deleted.exit),
+            (JobState::Cancelled, Some(ExitStatus::Signal(15)))
+        );
+        let dependent = one(
+            r#""job_state":"F","substate":92,"depend":"afterok:16.s@s","history_timestamp":1795207107"#,
+        );
+        assert_eq!(
+            (dependent.state, dependent.ended_at_ms),
+            (JobState::Cancelled, Some(1_795_207_107_000))
+        );
+        assert_eq!(
+            dependent.reason.as_deref(),
+            Some("its dependency cannot come true: afterok:16.s")
+        );
+        let by_hand = one(r#""job_state":"F","substate":91,"depend":"afterok:16.s@s""#);
+        assert_eq!((by_hand.state, by_hand.reason), (JobState::Cancelled, None));
+    }
+
+    const ARRAY: &str = include_str!("../../../tests/fixtures/scheduler/openpbs/array-23.06.json");
+    const V20: &str = include_str!("../../../tests/fixtures/scheduler/openpbs-qstat-json-a.json");
+    const V2022: &str =
+        include_str!("../../../tests/fixtures/scheduler/openpbs-qstat-json-psij.json");
+    const WALLTIME: &str =
+        include_str!("../../../tests/fixtures/scheduler/openpbs/walltime-23.06.json");
+
+    fn shown(text: &str, id: &str) -> Option<QueueEntry> {
+        let mut all = entries(&json::read(text).1).into_iter();
+        all.find(|entry| entry.job_id.0 == id)
+    }
+
+    fn entry(text: &str, id: &str) -> QueueEntry {
+        shown(text, id).unwrap_or_else(|| panic!("{id}"))
+    }
+
+    #[test]
+    fn recorded_answers_are_read() {
+        let running = entry(V20, "5512.hn1");
+        assert_eq!(
+            (running.state, &*running.raw_state, running.reason),
+            (JobState::Running, "R", None)
+        );
+        assert_eq!(
+            (running.nodes.as_deref(), running.exit),
+            (Some("khas024"), None)
+        );
+        let over = entry(V2022, "2154.edtb-01");
+        assert_eq!(
+            (over.state, &*over.raw_state, over.exit),
+            (JobState::Completed, "F", Some(ExitStatus::Code(0)))
+        );
+        assert_eq!(
+            (over.reason, over.submitted_at_ms, over.nodes),
+            (None, None, None)
+        );
+        assert_eq!(entry(WALLTIME, "30.pbssrv").state, JobState::Timeout);
+        let array = entry(ARRAY, "10[].pbssrv");
+        assert_eq!(
+            (array.state, array.started_at_ms),
+            (JobState::Running, Some(1_795_207_086_000))
+        );
+        let second = entry(ARRAY, "10[2].pbssrv");
+        assert_eq!(
+            (second.state, second.nodes.as_deref()),
+            (JobState::Running, Some("pbsn1"))
+        );
+        let fourth = entry(ARRAY, "10[4].pbssrv");
+        assert_eq!(
+            (fourth.state, fourth.started_at_ms),
+            (JobState::Pending, None)
+        );
+    }
+
+    #[test]
+    fn an_answer_that_is_damaged_loses_no_other_job() {
+        let damaged = V20.replace(
+            "\"Job_Name\": \"STDIN\"",
+            "\"Job_Name\": \"a\u{1}\nb\\x\", \"Job_Name\": 007, \"n\": nan",
+        );
+        assert_eq!(entry(&damaged, "5512.hn1"), entry(V20, "5512.hn1"));
+        let first_end = ARRAY.find("\"10[3].pbssrv\"").expect("it is there");
+        let cut = &ARRAY[..first_end + 60];
+        assert_eq!(entry(cut, "10[2].pbssrv").state, JobState::Running);
+        assert_eq!(shown(cut, "10[3].pbssrv"), None);
+    }
+
+    proptest::proptest! {
+        #![proptest_config(proptest::prelude::ProptestConfig::with_cases(64))]
+
+        #[test]
+        fn no_damage_makes_it_panic(at in 0..ARRAY.len(), length in 0..40_usize, text in "[\\x00-\\x7fé]{0,12}") {
+            let mut damaged = ARRAY.as_bytes().to_vec();
+            damaged.splice(at..(at + length).min(ARRAY.len()), text.bytes());
+            entries(&json::read(&String::from_utf8_lossy(&damaged)).1);
+        }
     }
 }

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use super::commands::Commands;
 use super::dialect::Dialect;
-use super::options::{Flag, variables, words};
+use super::options::{Flag, argv, variables};
 use super::{handed_through, ids, job_file, qsub, script};
 use crate::config::site::SiteModel;
 use crate::foundation::diagnostic::Problem;
@@ -123,10 +123,6 @@ impl Adapter for Dialect {
         true
     }
 
-    fn kills_nodes_at_once(&self) -> bool {
-        self.kills_nodes_at_once
-    }
-
     fn id_in_names<'i>(&self, job_id: &'i str) -> &'i str {
         ids::number(job_id)
     }
@@ -146,7 +142,7 @@ impl Pbs {
         flags.extend(variables(plan).and_then(|flag| flag.of_set_variables(has)));
         flags.push(Flag::with("-j", "oe"));
         flags.push(Flag::with("-o", (self.dialect.spool)(submission)));
-        let mut arguments = words(&flags);
+        let mut arguments = argv(&flags);
         for argument in &plan.arguments {
             // An option and its value are two words for `qsub`.
             arguments.extend(argument.splitn(2, ' ').map(str::to_owned));
@@ -186,7 +182,6 @@ impl Scheduler for Pbs {
         Ok(Submitted {
             output: output_file(plan, &job_id),
             job_id,
-            parts: Vec::new(),
         })
     }
 

@@ -38,7 +38,7 @@ impl Commands {
     }
 
     fn failed(&self, what: &str, source: CommandError) -> SchedulerError {
-        SchedulerError::of_question(self.words.scheduler, what.to_owned(), source)
+        SchedulerError::from_question(self.words.scheduler, what.to_owned(), source)
     }
 
     /// What a command printed; it is asked again where the server gives no answer.

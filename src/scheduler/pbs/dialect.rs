@@ -27,8 +27,6 @@ pub struct Dialect {
     pub(in crate::scheduler) index: &'static str,
     /// Options of `pbsdsh` before the words.
     pub(in crate::scheduler) pbsdsh: &'static str,
-    /// Whether `qdel` kills a job's further nodes at once.
-    pub(in crate::scheduler) kills_nodes_at_once: bool,
     /// Words by which its commands say that they never reached the server.
     pub(in crate::scheduler) unreachable: &'static [&'static str],
     /// Words by which they say that it was reached and its answer was not.

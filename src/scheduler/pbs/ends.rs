@@ -29,7 +29,7 @@ const ENDS: &str = "
 
 /// State and meaning of an exit code below 0. Where it is not known which PBS said it, a code that means different things
 /// to them is `None`, as are codes from 0 on and unknown ones.
-pub(in crate::scheduler) fn of_code(
+pub(in crate::scheduler) fn meaning_of_code(
     which: Option<SchedulerKind>,
     code: i64,
 ) -> Option<(JobState, &'static str)> {
@@ -40,7 +40,8 @@ pub(in crate::scheduler) fn of_code(
         };
         let range = first.parse::<i64>().ok()?..=last.parse().ok()?;
         let fits = whose == "pbs" || which.is_none_or(|which| which.as_str() == whose);
-        (fits && range.contains(&code)).then(|| (JobState::from_word(state), meaning))
+        (fits && range.contains(&code))
+            .then(|| (JobState::from_word(state).unwrap_or_default(), meaning))
     });
     let first = found.next()?;
     found.all(|other| other.0 == first.0).then_some(first)
@@ -54,7 +55,7 @@ mod tests {
 
     #[test]
     fn code_with_two_meanings_is_known_only_with_its_pbs() {
-        let state = |which, code| of_code(which, code).map(|(state, _)| state);
+        let state = |which, code| meaning_of_code(which, code).map(|(state, _)| state);
         assert_eq!(state(Some(Torque), -11), Some(Timeout));
         assert_eq!(state(Some(OpenPbs), -11), Some(Failed));
         assert_eq!(state(None, -11), None);

@@ -7,6 +7,7 @@ pub(super) mod dialect;
 pub(super) mod ends;
 pub(super) mod handed_through;
 pub(super) mod ids;
+pub(super) mod job;
 pub(super) mod job_file;
 pub(super) mod options;
 pub(super) mod own;

@@ -60,7 +60,7 @@ impl Flag {
 }
 
 /// As they stand on a command line.
-pub(in crate::scheduler) fn words(flags: &[Flag]) -> Vec<String> {
+pub(in crate::scheduler) fn argv(flags: &[Flag]) -> Vec<String> {
     flags
         .iter()
         .flat_map(|flag| std::iter::once(flag.letter.to_owned()).chain(flag.value.clone()))
@@ -182,7 +182,7 @@ mod tests {
             Flag::alone("-V"),
             Flag::resource("walltime", "01:00:00"),
         ];
-        assert_eq!(words(&flags), ["-N", "x", "-V", "-l", "walltime=01:00:00"]);
+        assert_eq!(argv(&flags), ["-N", "x", "-V", "-l", "walltime=01:00:00"]);
         assert_eq!(
             flags.map(|flag| flag.line()),
             ["-N x", "-V", "-l walltime=01:00:00"]

@@ -76,7 +76,8 @@ dlrun_hosts=()
 while IFS= read -r dlrun_host && [ -n "$dlrun_host" ]; do
     case " ${dlrun_hosts[*]} " in *" $dlrun_host "*) ;; *) dlrun_hosts+=("$dlrun_host") ;; esac
 done 2> /dev/null < "${PBS_NODEFILE:-/dev/null}"
-export DLRUN_NODE=${dlrun_hosts[0]:-$(uname -n)}
+read -r dlrun_host 2> /dev/null < /proc/sys/kernel/hostname || dlrun_host=$(uname -n)
+export DLRUN_NODE=${dlrun_hosts[0]:-$dlrun_host}
 # A job that was submitted from inside a run is another run.
 [ "${DLRUN_RUN_ID:-}" != "${DLRUN_INSIDE:-none}" ] || DLRUN_RUN_ID=
 unset DLRUN_INSIDE
@@ -120,7 +121,7 @@ pub(in crate::scheduler) fn before(plan: &Plan, dialect: &Dialect) -> String {
     let each = EACH
         .replace("@OWN@", &own.join(" "))
         .replace("@OPTIONS@", dialect.pbsdsh);
-    let node = quoted(&node_script(plan, dialect));
+    let node = quoted(&node_script(plan));
     format!("{directory}dlrun_node_script={node}\n{each}")
 }
 
@@ -211,8 +212,6 @@ dlrun_on_each() { # dlrun_on_each WORD...: runs the words on every node
         [ "$at_code" -le "$code" ] || code=$at_code
     done
     wait "$forget"
-    # `qdel` comes next, and the scheduler then knows that the job was cancelled.
-    [ ! -e "$dlrun_dir/asked" ] || sleep 6
     exit "$code"
 }
 dlrun_forget() { # dlrun_forget PID NODES: empties the file once each node has begun, or the launcher is over
@@ -236,13 +235,8 @@ dlrun_exports=$(
 "#;
 
 /// What one node runs. The file that holds it begins with where it is, the words and the environment.
-fn node_script(plan: &Plan, dialect: &Dialect) -> String {
+fn node_script(plan: &Plan) -> String {
     let workdir = quoted(&plan.workdir);
-    let heed = if dialect.kills_nodes_at_once {
-        HEED
-    } else {
-        ""
-    };
     let env_file = plan
         .env_file
         .as_deref()
@@ -250,7 +244,7 @@ fn node_script(plan: &Plan, dialect: &Dialect) -> String {
         .unwrap_or_default();
     format!(
         r#"dlrun_path=$PATH
-dlrun_host=$(uname -n)
+read -r dlrun_host 2> /dev/null < /proc/sys/kernel/hostname || dlrun_host=$(uname -n)
 dlrun_rank=
 for dlrun_at in "${{!dlrun_hosts[@]}}"; do
     [ "${{dlrun_hosts[dlrun_at]%%.*}}" != "${{dlrun_host%%.*}}" ] || dlrun_rank=$dlrun_at
@@ -266,30 +260,13 @@ over() {{ echo "$1" > "$dlrun_dir/code.part.$dlrun_rank" && mv -- "$dlrun_dir/co
 refuse() {{ echo "dlrun: error: $2" >&2; echo "$DLRUN_NODE: $2" > "$dlrun_dir/why"; over "$1"; }}
 cd -- {workdir} || refuse 66 'the working directory is not there: '{workdir}
 {env_file}
-{heed}dlrun_child=
+dlrun_child=
 for dlrun_signal in TERM INT HUP QUIT USR1 USR2; do
     trap "[ -z \"\$dlrun_child\" ] || kill -s $dlrun_signal \"\$dlrun_child\" 2> /dev/null" "$dlrun_signal"
 done
-"$@" 8>&- &
+"$@" &
 dlrun_child=$!
 while wait "$dlrun_child"; dlrun_code=$?; [ "$dlrun_code" -gt 128 ] && kill -0 "$dlrun_child" 2> /dev/null; do :; done
 over "$dlrun_code""#
     )
 }
-
-/// Torque kills a job's further nodes within milliseconds of `qdel`, before a program can do anything about its SIGTERM. So
-/// `dlrun cancel` writes `cancel.json` into the run's directory first, and each node passes that on as SIGTERM. A file of an
-/// earlier start says nothing. The state directory may hang, so a separate process looks; it ends with the script, whose
-/// pipe it reads.
-const HEED: &str = r#"dlrun_heed() {
-    local asked=$DLRUN_STATE_DIR/runs/$DLRUN_RUN_ID at
-    [ -n "$DLRUN_RUN_ID" ] && [ ! -e "$asked/cancel.json" ] || return
-    while read -r -t 2; [ $? -gt 128 ]; do
-        # Reading the directory makes NFS ask again.
-        for at in "$asked"/cancel.jso[n]; do
-            [ ! -e "$at" ] || { : > "$dlrun_dir/asked"; kill -s TERM "$$"; return; }
-        done
-    done
-}
-exec 8> >(dlrun_heed > /dev/null 2>&1)
-"#;

@@ -27,7 +27,7 @@ pub(in crate::scheduler) fn model(
             .iter()
             .map(|it| queue(it, server.get("default_queue")))
             .collect(),
-        nodes: alike(nodes),
+        nodes: grouped(nodes),
         licenses: Vec::new(),
     }
 }
@@ -67,9 +67,9 @@ pub(in crate::scheduler) fn up(node: &Thing) -> u32 {
     u32::from(node.get("state").is_some_and(|state| !is_down(state)))
 }
 
-/// Nodes that are alike together, in the order of the first of each kind: those that differ by no more than some pages of
+/// Equal nodes together, in the order of the first of each kind: those that differ by no more than some pages of
 /// memory. Each comes with `count` 1.
-fn alike(nodes: impl Iterator<Item = NodeType>) -> Vec<NodeType> {
+fn grouped(nodes: impl Iterator<Item = NodeType>) -> Vec<NodeType> {
     let gibibytes = |kind: &NodeType| kind.memory.map(|memory| memory.0 >> 30);
     let mut types: Vec<NodeType> = Vec::new();
     for node in nodes {

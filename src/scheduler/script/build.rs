@@ -19,7 +19,7 @@ pub(super) fn build(script: &mut String, build: &PlannedBuild, contained: bool) 
         quoted(build.command.as_deref().unwrap_or_default())
     );
     // The plan holds only sources of known kinds.
-    match Source::of(&build.source).unwrap_or(Source::Path) {
+    match Source::from_text(&build.source).unwrap_or(Source::Path) {
         Source::Git => script.push_str(GIT),
         Source::Url => {
             let _ = write!(script, "{}{CHECKED}{URL}", file_name(&build.source));

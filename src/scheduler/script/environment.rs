@@ -72,7 +72,7 @@ pub(super) fn environment(script: &mut String, plan: &Plan) {
 }
 
 /// The arguments of `module` for an entry of `run.modules`: a name is loaded, the rest are verbs already.
-pub(crate) fn module_words(entry: &str) -> Vec<&str> {
+fn module_words(entry: &str) -> Vec<&str> {
     let words: Vec<&str> = entry.split(' ').collect();
     if words.len() > 1 || ["purge", "reset"].contains(&entry) {
         words

@@ -4,18 +4,16 @@
 pub(in crate::scheduler) const DEFAULT_IDENTITY: &str = r#"[ -x "$dlrun_exe" ] || dlrun_exe=$(command -v dlrun)
 dlrun_path=$PATH
 export DLRUN_EXE=$dlrun_exe
-# The indexes of an array that was split begin anew in each of its jobs.
-[ -z "${SLURM_ARRAY_TASK_ID:-}" ] || SLURM_ARRAY_TASK_ID=$((SLURM_ARRAY_TASK_ID + ${DLRUN_ARRAY_OFFSET:-0}))
 export DLRUN_ELEMENT=${SLURM_ARRAY_TASK_ID:-0}
 # The command finds its index under one name, whoever the scheduler is.
 export DLRUN_ARRAY_INDEX=${SLURM_ARRAY_TASK_ID:-}
 [ -n "$DLRUN_ARRAY_INDEX" ] || unset DLRUN_ARRAY_INDEX
-unset DLRUN_ARRAY_OFFSET
 # Output is appended to the job's own file, not to those of its steps.
 unset SLURM_OPEN_MODE
 export DLRUN_ATTEMPT=${DLRUN_ATTEMPT:-${SLURM_RESTART_COUNT:-0}}
 export DLRUN_JOB_ID=${SLURM_JOB_ID:-${DLRUN_JOB_ID:-}}
-export DLRUN_NODE=${SLURMD_NODENAME:-$(uname -n)}
+read -r dlrun_host 2> /dev/null < /proc/sys/kernel/hostname || dlrun_host=$(uname -n)
+export DLRUN_NODE=${SLURMD_NODENAME:-$dlrun_host}
 # A job that was submitted from inside a run is another run.
 [ "${DLRUN_RUN_ID:-}" != "${DLRUN_INSIDE:-none}" ] || DLRUN_RUN_ID=
 unset DLRUN_INSIDE
@@ -27,13 +25,13 @@ fi
 "#;
 
 /// A job without a run id gets one.
-pub(in crate::scheduler) const MINT: &str = r#"if [ -z "$DLRUN_RUN_ID" ] && [ -n "$dlrun_exe" ]; then
+pub(in crate::scheduler) const MINT: &str = r#"if [ -z "${DLRUN_RUN_ID:-}" ] && [ -n "$dlrun_exe" ]; then
     # Came through `dlrun render`: this job gets its run id here, unless the state directory hangs.
     exec 9< <("$dlrun_exe" exec --mint < /dev/null)
     read -r -t 20 -u 9 DLRUN_RUN_ID
     exec 9<&-
 fi
-export DLRUN_RUN_ID
+export DLRUN_RUN_ID=${DLRUN_RUN_ID:-}
 "#;
 
 /// Marks of start and end. They are written in the background: a state directory that hangs holds nothing up.
@@ -43,7 +41,11 @@ mark() { # mark start | mark end CODE [WHY]
     local file=$DLRUN_STATE_DIR/runs/$DLRUN_RUN_ID/$DLRUN_ELEMENT.$DLRUN_ATTEMPT/$1.json refused=
     dlrun_exit=${2:-null} dlrun_at= dlrun_uptime=
     # Now: the state directory may hang. The time since boot goes on whatever the clock is set to.
-    dlrun_at=$(PATH=$dlrun_path; date +%s%3N)
+    # Bash 5 knows it in microseconds, with the decimal point of the locale; a variable of older ones would be somebody else's.
+    [ "${BASH_VERSINFO[0]}" -lt 5 ] || dlrun_at=${EPOCHREALTIME:-}
+    dlrun_at=${dlrun_at//[!0-9]/}
+    dlrun_at=${dlrun_at%???}
+    [ -n "$dlrun_at" ] || dlrun_at=$(PATH=$dlrun_path; date +%s%3N)
     read -r dlrun_uptime _ 2> /dev/null < /proc/uptime && dlrun_uptime=${dlrun_uptime/./}0
     if [ -n "${3:-}" ]; then
         # As text of JSON, whatever is in it.
@@ -57,15 +59,17 @@ mark() { # mark start | mark end CODE [WHY]
         exec 4>&1 3>&2 > /dev/null 2>&1 < /dev/null
         umask 077
         PATH=$dlrun_path
-        tries=0
-        until why=$({ mkdir -p "${file%/*}" && printf '{"format":1,"at_ms":%s,"uptime_ms":%s,"node":"%s","job_id":"%s","exit_code":%s%s}\n' \
-            "$dlrun_at" "${dlrun_uptime:-null}" "$DLRUN_NODE" "$DLRUN_JOB_ID" "$dlrun_exit" "$refused" > "$file.part" &&
-            sync "$file.part" && mv -T "$file.part" "$file"; } 2>&1); do
-            tries=$((tries + 1))
-            [ "$tries" -lt 5 ] || break
+        write_mark() {
+            { [ -d "${file%/*}" ] || mkdir -p "${file%/*}"; } &&
+                printf '{"format":1,"at_ms":%s,"uptime_ms":%s,"node":"%s","job_id":"%s","exit_code":%s%s}\n' "$dlrun_at" \
+                    "${dlrun_uptime:-null}" "$DLRUN_NODE" "$DLRUN_JOB_ID" "$dlrun_exit" "$refused" > "$file.part" &&
+                sync "$file.part" && mv -T "$file.part" "$file"
+        }
+        for try in 1 2 3 4; do
+            write_mark && exit
             sleep 1
         done
-        [ "$tries" -lt 5 ] || [ "$dlrun_exit" = null ] || not_marked "${why##*: }" >&3
+        why=$(write_mark 2>&1) || [ "$dlrun_exit" = null ] || not_marked "${why##*: }" >&3
     )
     [ "$1" = end ] || exec 9<&-
 }

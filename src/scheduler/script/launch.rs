@@ -18,7 +18,7 @@ pub(super) fn command(script: &mut String, plan: &Plan) {
         let _ = writeln!(
             script,
             "dlrun_container=(\"$dlrun_runtime\" {})",
-            words(&flags::bare(image))
+            quoted_words(&flags::bare(image))
         );
         if plan.launcher.starts_ranks() || plan.build.is_some() {
             let json =
@@ -51,7 +51,7 @@ pub(super) fn command(script: &mut String, plan: &Plan) {
         let _ = writeln!(script, "    {}", quoted(word));
     }
     script.push_str(")\n");
-    let _ = writeln!(script, "dlrun_launch=({})", words(&each));
+    let _ = writeln!(script, "dlrun_launch=({})", quoted_words(&each));
     let in_image = plan.image.is_some() && !plan.launcher.starts_ranks();
     let bare = if in_image {
         "${#dlrun_container[@]}"
@@ -61,7 +61,7 @@ pub(super) fn command(script: &mut String, plan: &Plan) {
     let _ = writeln!(script, "dlrun_bare={bare}");
 }
 
-pub(in crate::scheduler) fn words(argv: &[String]) -> String {
+pub(in crate::scheduler) fn quoted_words(argv: &[String]) -> String {
     argv.iter()
         .map(|word| quoted(word))
         .collect::<Vec<_>>()
@@ -119,6 +119,7 @@ dlrun_signalled=
 for dlrun_signal in TERM INT HUP QUIT USR1 USR2; do
     trap "dlrun_signalled=$dlrun_signal; dlrun_asked+=\" $dlrun_signal\"; [ -z \"\$dlrun_child\" ] || kill -s $dlrun_signal \"\$dlrun_child\" 2> /dev/null" "$dlrun_signal"
 done
+# A simple command: a subshell of a script with traps would lose a signal that comes before it begins.
 "${dlrun_launch[@]}" /bin/bash -p -c "$dlrun_node" dlrun "$dlrun_bare" "${dlrun_command[@]}" &
 dlrun_child=$!
 # One that came before the command was there is passed on now.

@@ -13,10 +13,9 @@ mod steps;
 
 use std::fmt::Write as _;
 
-pub(crate) use environment::module_words;
 pub(super) use environment::read_env_file;
 pub(super) use identity::{DEFAULT_IDENTITY, MINT};
-pub(super) use launch::words;
+pub(super) use launch::quoted_words;
 
 use crate::job::RunId;
 use crate::launch::Plan;
@@ -43,15 +42,10 @@ pub fn render(plan: &Plan) -> String {
     rendered(plan, "")
 }
 
-/// The same script for a run: with a line more, which names it. The run's own copy of the script has that line too. `offset` is what the
-/// indexes of an array lack that was split, else 0.
+/// The same script for a run: with a line more, which names it. The run's own copy of the script has that line too.
 #[must_use]
-pub fn of_run(plan: &Plan, run_id: &RunId, offset: u32) -> String {
-    let mut lines = format!("\nexport DLRUN_RUN_ID={run_id}\n");
-    if offset > 0 {
-        let _ = writeln!(lines, "DLRUN_ARRAY_OFFSET={offset}");
-    }
-    rendered(plan, &lines)
+pub fn render_for_run(plan: &Plan, run_id: &RunId) -> String {
+    rendered(plan, &format!("\nexport DLRUN_RUN_ID={run_id}\n"))
 }
 
 fn rendered(plan: &Plan, identity: &str) -> String {

@@ -13,7 +13,7 @@ pub(super) fn before(script: &mut String, plan: &Plan) {
     script.push_str(AROUND);
     script.push_str("epilogue_steps() {\n    :\n");
     for step in &plan.epilogue {
-        let _ = writeln!(script, "    epilogue_step {}", words(step));
+        let _ = writeln!(script, "    epilogue_step {}", quoted_words(step));
     }
     script.push_str("}\n");
     if plan.prologue.is_empty() && plan.build.is_none() {
@@ -21,7 +21,7 @@ pub(super) fn before(script: &mut String, plan: &Plan) {
     }
     script.push_str(BEFORE);
     for step in &plan.prologue {
-        let _ = writeln!(script, "prologue_step {}", words(step));
+        let _ = writeln!(script, "prologue_step {}", quoted_words(step));
     }
     if let Some(source) = &plan.build {
         build::build(script, source, plan.image.is_some());
@@ -36,7 +36,7 @@ pub(super) fn after_command(script: &mut String, plan: &Plan) {
     }
 }
 
-fn words(step: &Step) -> String {
+fn quoted_words(step: &Step) -> String {
     let words = std::iter::once(&step.rule).chain(&step.command);
     words.map(|word| quoted(word)).collect::<Vec<_>>().join(" ")
 }
@@ -158,7 +158,7 @@ mod tests {
             let mut command = vec!["printf".to_owned(), "%s\\001".to_owned(), "x".to_owned()];
             command.extend(texts.iter().cloned());
             let step = Step { command, rule: "it's".to_owned() };
-            let script = format!("{AROUND}{BEFORE}prologue_step {}\n", words(&step));
+            let script = format!("{AROUND}{BEFORE}prologue_step {}\n", quoted_words(&step));
             let found = Tool::new("bash").args(["-c", &script]).run().expect("bash runs").stdout;
             let expected: String = std::iter::once("x").chain(texts.iter().map(|text| &text[..])).map(|text| format!("{text}\u{1}")).collect();
             prop_assert_eq!(found, expected);

@@ -2,11 +2,11 @@
 
 use super::{Slurm, directives, handed_through, is_hopeless, meaning, srun};
 use crate::foundation::diagnostic::Problem;
-use crate::job::{Asked as Limit, Located, SchedulerKind, kind_and_count};
+use crate::job::{Asked as Limit, Located, SchedulerKind};
 use crate::launch::{Plan, PlannedResources, Shape};
 use crate::scheduler::adapter::{Adapter, Asked, Elsewhere, Findings};
 use crate::scheduler::handed_on::value_of;
-use crate::scheduler::script::{DEFAULT_IDENTITY, MINT, words};
+use crate::scheduler::script::{DEFAULT_IDENTITY, MINT, quoted_words};
 use crate::scheduler::{Reach, Scheduler};
 
 /// Slurm.
@@ -54,23 +54,6 @@ impl Adapter for Known {
             let note = "Slurm rounds time limits up to whole minutes";
             found.notes.push(note.to_owned());
         }
-        let gpus = resources.gpus_per_task.as_deref();
-        let Some(gpus) = gpus.filter(|_| !asked.launcher.runs_on_each_node()) else {
-            return;
-        };
-        // How Slurm binds is said in `srun(1)`, `--gpus-per-task`; what JAX takes is in its `SlurmCluster`, what NCCL needs is
-        // said in its issue 1066.
-        let ids = (0..kind_and_count(gpus).1).map(|id| id.to_string());
-        let ids = ids.collect::<Vec<_>>().join(", ");
-        found.notes.push(format!(
-            "gpus_per_task: each rank sees its own GPUs only, numbered from 0: PyTorch takes device 0, not LOCAL_RANK; JAX \
-             needs `jax.distributed.initialize(local_device_ids=[{ids}])`, else it takes the device of number SLURM_LOCALID"
-        ));
-        if resources.tasks_per_node.is_some_and(|tasks| tasks > 1) {
-            let note = "gpus_per_task: NCCL may not use NVLink between ranks of one node, since none sees the GPUs of the \
-                        others; with `gpus_per_node` each rank sees all";
-            found.notes.push(note.to_owned());
-        }
     }
 
     fn option_problem(
@@ -79,7 +62,7 @@ impl Adapter for Known {
         beside: Option<(&PlannedResources, bool)>,
     ) -> Option<Problem> {
         let is_found = beside.is_some_and(|(_, is_found)| is_found);
-        let of_pbs = handed_through::of_pbs(option).filter(|_| is_found);
+        let of_pbs = handed_through::pbs_problem(option).filter(|_| is_found);
         of_pbs
             .or_else(|| handed_through::problem(option))
             .or_else(|| handed_through::said_twice(option, beside?.0))
@@ -130,21 +113,11 @@ impl Adapter for Known {
     fn on_each_node(&self, plan: &Plan) -> Vec<String> {
         let output = directives::output(plan);
         let stem = output.strip_suffix(".out").unwrap_or(&output);
-        srun::on_each_node(Shape::of(plan), &format!("{stem}.%n.out"))
+        srun::on_each_node(Shape::for_plan(plan), &format!("{stem}.%n.out"))
     }
 
     fn ranks(&self, plan: &Plan) -> String {
-        words(&srun::ranks(Shape::of(plan)))
-    }
-
-    fn own_dependency<'p>(&self, plan: &'p Plan) -> Option<&'p str> {
-        handed_through::handed_through(plan, &["--dependency", "-d"])
-    }
-
-    /// It would keep the job for ever (`sbatch(1)`); the other schedulers remove it.
-    fn ends_hopeless(&self, plan: &Plan) -> Option<&'static str> {
-        let own = handed_through::handed_through(plan, &["--kill-on-invalid-dep"]);
-        own.is_none().then_some("--kill-on-invalid-dep=yes")
+        quoted_words(&srun::ranks(Shape::for_plan(plan)))
     }
 
     fn reads_script_from_input(&self) -> bool {
@@ -161,14 +134,6 @@ impl Adapter for Known {
 
     fn can_never_start(&self, reason: &str) -> bool {
         is_hopeless(reason)
-    }
-
-    fn how_to_see_accounts(&self) -> Option<&'static str> {
-        Some("`sacctmgr show associations user=$USER format=account,partition,qos` shows yours")
-    }
-
-    fn how_to_see_reservations(&self) -> &'static str {
-        "`scontrol show reservation`"
     }
 
     fn how_to_find_the_job(&self) -> &'static str {

@@ -2,7 +2,7 @@
 
 use crate::foundation::diagnostic::Problem;
 use crate::job::Located;
-use crate::launch::{Plan, PlannedResources};
+use crate::launch::PlannedResources;
 
 /// Options of `sbatch`, and in place of each the key of the job file or what to do. Those with `!` the script or the command line
 /// carries always; the others must not be handed through beside their key under `[resources]`: a directive loses against the key,
@@ -94,7 +94,7 @@ fn key(option: &str, resources: &PlannedResources) -> Option<&'static str> {
 
 /// Says that `option` is of PBS's `qsub`, where Slurm was found because the job file names no scheduler: `sbatch` has no such
 /// letter, or takes it for something else.
-pub(super) fn of_pbs(option: &Located<String>) -> Option<Problem> {
+pub(super) fn pbs_problem(option: &Located<String>) -> Option<Problem> {
     let mut letters = option.value.strip_prefix('-')?.chars();
     let letter = letters.next()?;
     let value = letters.as_str().trim_start();
@@ -111,14 +111,6 @@ pub(super) fn of_pbs(option: &Located<String>) -> Option<Problem> {
     );
     let hint = "write `scheduler.kind = \"torque\"`, \"openpbs\" or, if Slurm is meant, \"slurm\"";
     is_of_pbs.then(|| Problem::at(option.span.clone(), message).hinted(hint))
-}
-
-/// The option handed through to `sbatch` that it takes for one of `names`: long ones, and letters as `-d`.
-pub(super) fn handed_through<'p>(plan: &'p Plan, names: &[&str]) -> Option<&'p str> {
-    let options = plan.directives.iter().chain(&plan.arguments);
-    options
-        .map(String::as_str)
-        .find(|option| named(option, names.iter().copied()).is_some())
 }
 
 /// Letters of `sbatch` that take no value: another may be stuck to them (`-Ht5`).
@@ -192,7 +184,7 @@ mod tests {
     #[test]
     fn options_of_pbs_are_told_from_those_of_slurm() {
         let is_of_pbs = |option: &str| {
-            of_pbs(&Located {
+            pbs_problem(&Located {
                 value: option.to_owned(),
                 span: 3..5,
             })

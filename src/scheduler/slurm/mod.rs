@@ -7,10 +7,8 @@ mod directives;
 mod export;
 mod gres;
 mod handed_through;
-mod hostlist;
 mod ids;
 mod own;
-mod parts;
 mod reasons;
 mod sacct;
 mod sbatch;
@@ -35,7 +33,7 @@ use crate::job::{ArraySpec, JobState};
 use crate::launch::Plan;
 
 pub use adapter::Known;
-pub(super) use gres::gpus;
+
 pub(super) use reasons::is_hopeless;
 pub use reasons::meaning;
 pub use sbatch::OWN_VARIABLES;
@@ -161,5 +159,5 @@ const WORDS: Words = Words {
 };
 
 fn failed(what: String) -> impl FnOnce(CommandError) -> SchedulerError {
-    move |source| SchedulerError::of_question(NAME, what, source)
+    move |source| SchedulerError::from_question(NAME, what, source)
 }

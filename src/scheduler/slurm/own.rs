@@ -44,7 +44,7 @@ impl Line {
             nodes: Some(nodes.to_owned()).filter(|nodes| !nodes.is_empty()),
             elements: None,
             stuck: is_pending && is_stuck,
-            reason: reasons::of_state(reason, state),
+            reason: reasons::for_state(reason, state),
         };
         Some(Self { id, entry })
     }

@@ -113,7 +113,7 @@ pub(super) fn exit(reason: &str) -> Option<ExitStatus> {
 }
 
 /// A job that was cancelled keeps the reason why it had waited, which is none of its end, but where it could never start.
-pub(super) fn of_state(reason: Option<String>, state: JobState) -> Option<String> {
+pub(super) fn for_state(reason: Option<String>, state: JobState) -> Option<String> {
     reason.filter(|reason| state != JobState::Cancelled || is_stuck(reason))
 }
 
@@ -177,7 +177,7 @@ mod tests {
 
     #[test]
     fn a_cancelled_job_does_not_end_by_what_it_waited_for() {
-        let of = |reason: &str, state| of_state(Some(reason.to_owned()), state);
+        let of = |reason: &str, state| for_state(Some(reason.to_owned()), state);
         assert_eq!(of("Priority", JobState::Cancelled), None);
         assert!(of("Priority", JobState::Pending).is_some());
         assert!(of("DependencyNeverSatisfied", JobState::Cancelled).is_some());

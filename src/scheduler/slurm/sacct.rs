@@ -109,24 +109,24 @@ mod tests {
 
     #[test]
     fn a_code_that_may_be_another_is_not_taken_for_true() {
-        let told = |code, state| exit(code, state);
+        let read = |code, state| exit(code, state);
         assert_eq!(
-            told("0:0", JobState::Completed),
+            read("0:0", JobState::Completed),
             (Some(ExitStatus::Code(0)), None)
         );
         // 128, or no code at all.
-        assert_eq!(told("0:0", JobState::Failed), (None, None));
+        assert_eq!(read("0:0", JobState::Failed), (None, None));
         assert_eq!(
-            told("2:0", JobState::Failed),
+            read("2:0", JobState::Failed),
             (None, Some("exit code 2 or 130".to_owned()))
         );
         assert_eq!(
-            told("0:9", JobState::Failed),
+            read("0:9", JobState::Failed),
             (Some(ExitStatus::Signal(9)), None)
         );
-        assert_eq!(told("0:125", JobState::OutOfMemory), (None, None));
-        assert_eq!(told("0:0", JobState::Timeout), (None, None));
-        assert_eq!(told("", JobState::Failed), (None, None));
+        assert_eq!(read("0:125", JobState::OutOfMemory), (None, None));
+        assert_eq!(read("0:0", JobState::Timeout), (None, None));
+        assert_eq!(read("", JobState::Failed), (None, None));
     }
 
     proptest! {

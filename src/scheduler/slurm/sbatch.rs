@@ -5,12 +5,9 @@
 
 use std::path::PathBuf;
 
-use super::parts::{self, Part};
-use super::{NAME, Slurm, WORDS, directives, export, scancel, site};
+use super::{Slurm, WORDS, directives, export};
 use crate::foundation::command::Tool;
-use crate::job::JobId;
 use crate::launch::Plan;
-use crate::record::ArrayPart;
 use crate::scheduler::{SchedulerError, Submission, Submitted, script};
 
 /// Variables of the user's environment that `sbatch` would obey and dlrun does without: the output's place is known
@@ -23,7 +20,7 @@ pub const OWN_VARIABLES: [&str; 5] = [
     "SBATCH_WAIT",
 ];
 
-/// The arguments after `sbatch`, for a plan or for that of one part of its array.
+/// The arguments after `sbatch`.
 fn arguments(plan: &Plan) -> Vec<String> {
     let mut arguments = vec!["--parsable".to_owned(), format!("--chdir={}", plan.workdir)];
     arguments.extend(directives::requested(plan));
@@ -38,50 +35,9 @@ fn arguments(plan: &Plan) -> Vec<String> {
     arguments
 }
 
-/// The jobs that a plan becomes: one, unless its array goes beyond the site's largest index.
-fn parts_of(plan: &Plan, max_index: Option<u32>) -> Result<Vec<Part>, SchedulerError> {
-    let Some(array) = &plan.resources.array else {
-        return Ok(Vec::new());
-    };
-    let parts = parts::split(array, max_index.unwrap_or(u32::MAX));
-    let parts = parts.and_then(|parts| {
-        match parts::lost_dependency(plan, &parts).or_else(|| parts::shared_output(plan, &parts)) {
-            Some(why) => Err(why),
-            None => Ok(parts),
-        }
-    });
-    parts.map_err(|why| SchedulerError::Impossible {
-        scheduler: NAME,
-        why,
-    })
-}
-
-/// The largest index of an array, where the plan has one. One that is not known is left to `sbatch`.
-fn max_index(slurm: &Slurm, plan: &Plan, known: Option<u32>) -> Option<u32> {
-    known.or_else(|| {
-        plan.resources
-            .array
-            .as_ref()
-            .and_then(|_| site::max_array_index(slurm))
-    })
-}
-
-/// The plan of the part, and what is added to its indexes.
-fn plan_of(plan: &Plan, parts: &[Part], at: usize, former: Option<&JobId>) -> (Plan, u32) {
-    match parts.get(at) {
-        Some(part) if parts.len() > 1 || part.offset > 0 => {
-            (parts::plan_of(plan, parts, at, former), part.offset)
-        }
-        _ => (plan.clone(), 0),
-    }
-}
-
 pub(super) fn command_line(submission: &Submission<'_>) -> Vec<String> {
-    let parts = parts_of(submission.plan, submission.max_array_index).unwrap_or_default();
-    let (plan, _) = plan_of(submission.plan, &parts, 0, None);
-    std::iter::once("sbatch".to_owned())
-        .chain(arguments(&plan))
-        .collect()
+    let command = std::iter::once("sbatch".to_owned());
+    command.chain(arguments(submission.plan)).collect()
 }
 
 pub(super) fn submit(
@@ -89,46 +45,14 @@ pub(super) fn submit(
     submission: &Submission<'_>,
 ) -> Result<Submitted, SchedulerError> {
     configured()?;
-    let max_index = max_index(slurm, submission.plan, submission.max_array_index);
-    let parts = parts_of(submission.plan, max_index)?;
-    let mut taken: Vec<ArrayPart> = Vec::new();
-    for at in 0..parts.len().max(1) {
-        let former = taken.last().map(|part| &part.job_id);
-        let (plan, offset) = plan_of(submission.plan, &parts, at, former);
-        if !taken.is_empty() {
-            (submission.on_part)(&submitted(submission.plan, &taken));
-        }
-        match hand_over(slurm, submission, &plan, offset) {
-            Ok(job_id) => taken.push(ArrayPart { job_id, offset }),
-            Err(error) if taken.is_empty() => return Err(error),
-            Err(error) => return Err(take_back(slurm, &taken, parts.len(), error)),
-        }
-    }
-    Ok(submitted(submission.plan, &taken))
-}
-
-/// The jobs of a run, of which there is at least one. The first is among the parts where its indexes are shifted.
-fn submitted(plan: &Plan, taken: &[ArrayPart]) -> Submitted {
-    let job_id = taken[0].job_id.clone();
-    let is_shifted = taken[0].offset > 0;
-    let parts = taken[usize::from(!is_shifted)..].to_vec();
-    Submitted {
+    let plan = submission.plan;
+    let script = script::render_for_run(plan, submission.run_id);
+    let tool = sbatch(slurm, plan).args(arguments(plan));
+    let job_id = WORDS.job_id("sbatch", tool.stdin(script.into_bytes()).run(), id_in)?;
+    Ok(Submitted {
         output: plan.output_of(&job_id.0),
         job_id,
-        parts,
-    }
-}
-
-/// One `sbatch`.
-fn hand_over(
-    slurm: &Slurm,
-    submission: &Submission<'_>,
-    plan: &Plan,
-    offset: u32,
-) -> Result<JobId, SchedulerError> {
-    let script = script::of_run(submission.plan, submission.run_id, offset);
-    let tool = sbatch(slurm, plan).args(arguments(plan));
-    WORDS.job_id("sbatch", tool.stdin(script.into_bytes()).run(), id_in)
+    })
 }
 
 /// The id in `4711` and `4711;cluster`.
@@ -138,35 +62,12 @@ fn id_in(line: &str) -> Option<&str> {
     is_id.then_some(id)
 }
 
-/// An array that is queued in part is not what anybody asked for: what was taken is cancelled again.
-fn take_back(
-    slurm: &Slurm,
-    taken: &[ArrayPart],
-    parts: usize,
-    error: SchedulerError,
-) -> SchedulerError {
-    let ids: Vec<&str> = taken.iter().map(|part| part.job_id.0.as_str()).collect();
-    let left = match scancel::cancel_all(slurm, &ids) {
-        Ok(()) => Vec::new(),
-        Err(_) => taken.iter().map(|part| part.job_id.clone()).collect(),
-    };
-    SchedulerError::Partly {
-        scheduler: NAME,
-        taken: taken.len(),
-        parts,
-        left,
-        source: Box::new(error),
-    }
-}
-
 /// `sbatch --test-only` with the script on standard input; it answers on standard error.
 pub(super) fn test(slurm: &Slurm, plan: &Plan, script: &str) -> Result<String, SchedulerError> {
     configured()?;
-    let parts = parts_of(plan, max_index(slurm, plan, None))?;
-    let (plan, _) = plan_of(plan, &parts, 0, None);
-    let tool = sbatch(slurm, &plan)
+    let tool = sbatch(slurm, plan)
         .arg("--test-only")
-        .args(directives::requested(&plan))
+        .args(directives::requested(plan))
         .args(&plan.arguments)
         .stdin(script.as_bytes().to_vec());
     let output = WORDS.taken("sbatch", tool.run(), false)?;
@@ -174,11 +75,11 @@ pub(super) fn test(slurm: &Slurm, plan: &Plan, script: &str) -> Result<String, S
 }
 
 /// `sbatch: Job 23 to start at ..`: the id is of no job, so it is left out.
-fn verdict(said: &str) -> String {
-    let said = said.trim().trim_start_matches("sbatch: ");
-    match said.split_once(" to start at ") {
+fn verdict(answer: &str) -> String {
+    let answer = answer.trim().trim_start_matches("sbatch: ");
+    match answer.split_once(" to start at ") {
         Some((_, rest)) => format!("it would start at {rest}"),
-        None => said.to_owned(),
+        None => answer.to_owned(),
     }
 }
 
@@ -243,6 +144,7 @@ mod tests {
 
     use super::*;
     use crate::foundation::command::Output;
+    use crate::job::JobId;
 
     fn answer(code: i32, stdout: &str, stderr: &str) -> Result<JobId, SchedulerError> {
         let status = ExitStatus::from_raw(code << 8);

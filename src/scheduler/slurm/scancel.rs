@@ -15,16 +15,12 @@ pub(super) fn cancel(
         None => job_id.0,
     };
     let names: Vec<String> = job.jobs_of(elements).into_iter().map(name).collect();
-    cancel_all(slurm, &names.iter().map(String::as_str).collect::<Vec<_>>())
-}
-
-pub(super) fn cancel_all(slurm: &Slurm, ids: &[&str]) -> Result<(), SchedulerError> {
     let output = slurm
         .tool("scancel")
-        .args(ids)
+        .args(&names)
         .run()
         .and_then(|output| output.require_success("scancel"));
     output
         .map(drop)
-        .map_err(failed(format!("cancel job {}", ids.join(", "))))
+        .map_err(failed(format!("cancel job {}", names.join(", "))))
 }

@@ -4,7 +4,6 @@
 
 mod directives;
 mod qstat;
-mod states;
 
 use super::adapter::{Asked, Findings, Lack};
 use super::pbs::answer::{Thing, read_text, read_xml};
@@ -16,8 +15,6 @@ use super::pbs::values::size;
 use super::{JobRef, SchedulerError, Submission};
 use crate::config::site::{NodeType, SiteModel};
 use crate::job::{ArraySpec, SchedulerKind};
-
-pub(super) use states::entry;
 
 /// Torque.
 pub static TORQUE: Dialect = Dialect {
@@ -46,7 +43,6 @@ pub static TORQUE: Dialect = Dialect {
     index: "PBS_ARRAYID",
     // It starts one program per node.
     pbsdsh: "-u",
-    kills_nodes_at_once: true,
     // The exit code is 111, 33 without trqauthd.
     unreachable: &[
         "cannot connect to server",

@@ -4,11 +4,12 @@
 //! in an XML document of its own, and the exit code is 153 if one is unknown. Jobs that ended stay known for the server's
 //! `keep_completed` seconds.
 
-use super::states;
 use crate::foundation::command::Output;
+use crate::job::SchedulerKind;
 use crate::record::QueueEntry;
 use crate::scheduler::pbs::answer::{Thing, read_text, read_xml};
 use crate::scheduler::pbs::commands::Commands;
+use crate::scheduler::pbs::job;
 use crate::scheduler::pbs::own::own_entries;
 use crate::scheduler::pbs::values::whole_jobs;
 use crate::scheduler::{Entries, JobRef, SchedulerError};
@@ -25,7 +26,8 @@ pub(super) fn queue(torque: &Commands, jobs: &[JobRef]) -> Result<Entries, Sched
     ids.dedup();
     let mut entries: Vec<QueueEntry> = Vec::new();
     for some in ids.chunks(IDS_AT_A_TIME) {
-        entries.extend(things(torque, some)?.iter().filter_map(states::entry));
+        let entry = |job: &Thing| job::entry(SchedulerKind::Torque, job);
+        entries.extend(things(torque, some)?.iter().filter_map(entry));
     }
     Ok(own_entries(jobs, &entries))
 }

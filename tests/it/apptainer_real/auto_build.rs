@@ -10,7 +10,7 @@ use crate::slurm_real::cluster::{Ran, User, argv};
 const BUILD_SECONDS: u32 = 600;
 
 /// A job of a user who has the recipe and a base for it.
-pub(crate) fn job(user: &User, resources: &str) -> std::path::PathBuf {
+fn job(user: &User, resources: &str) -> std::path::PathBuf {
     let said = user.shell("mkdir -p .config/dlrun/recipes.d");
     assert_eq!(said.code, 0, "{said:?}");
     user.write(".config/dlrun/recipes.d/tiny.def", RECIPE);
@@ -27,7 +27,7 @@ pub(crate) fn job(user: &User, resources: &str) -> std::path::PathBuf {
 }
 
 /// Submits and waits, the build too.
-pub(crate) fn submitted(user: &User, file: &std::path::Path) -> Ran {
+fn submitted(user: &User, file: &std::path::Path) -> Ran {
     let mut command = user.command_within(BUILD_SECONDS, user.binary());
     Ran::of(
         command
@@ -39,7 +39,7 @@ pub(crate) fn submitted(user: &User, file: &std::path::Path) -> Ran {
 }
 
 /// The image that the catalogue has of a build.
-pub(crate) fn built(user: &User) -> Value {
+fn built(user: &User) -> Value {
     let images = user.dlrun(&["--json", "image", "list"]).result()["images"].take();
     assert_eq!(images.as_array().map(Vec::len), Some(1), "{images}");
     assert_eq!(images[0]["check"]["problems"], json!([]), "{images}");
@@ -56,7 +56,7 @@ fn a_run_is_in_the_image_that_was_built_for_it_and_the_next_one_builds_none() {
         let ran = submitted(&user, &file);
         assert_eq!(ran.code, 0, "{nth}: {ran:?}");
         assert_eq!(
-            ran.stderr.contains("running %post"),
+            ran.stderr.contains("Running post scriptlet"),
             is_built,
             "{nth}: {ran:?}"
         );

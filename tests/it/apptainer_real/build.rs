@@ -10,28 +10,24 @@ use serde_json::Value;
 use super::place::{base_sif, listed, unlisted};
 use crate::slurm_real::cluster::{Ran, User};
 
-/// The base with a framework that takes no time to install.
+/// A recipe for an image on the base, with a framework that takes no time to install.
 fn define(user: &User, post: &str) {
     let module = "/usr/lib/python3/dist-packages/mxnet.py";
+    let said = user.shell("mkdir -p .config/dlrun/recipes.d");
+    assert_eq!(said.code, 0, "{said:?}");
     user.write(
-        "x.def",
+        ".config/dlrun/recipes.d/x.def",
         &format!(
-            "Bootstrap: localimage\nFrom: {}\n\n%post\n    cat > {module} <<'EOF'\n__version__ = '1.9.1'\nclass runtime:\n    \
+            "# dlrun: framework = mxnet\n# dlrun: provenance = pip\n# dlrun: base = {base}\n# dlrun: pin = 1.9.1\n\
+             Bootstrap: localimage\nFrom: {base}\n\n%post\n    cat > {module} <<'EOF'\n__version__ = '1.9.1'\nclass runtime:\n    \
              class Features:\n        def is_enabled(self, name): return False\nEOF\n    {post}\n",
-            base_sif().display()
+            base = base_sif().display()
         ),
     );
 }
 
 const BUILD: [&str; 8] = [
-    "--json",
-    "image",
-    "build",
-    "mxnet",
-    "--definition",
-    "x.def",
-    "--version",
-    "1.9.1",
+    "--json", "image", "build", "mxnet", "--recipe", "x", "--name", "x",
 ];
 
 fn error(ran: Ran, code: i32) -> (String, String) {
@@ -196,7 +192,7 @@ fn hostile_names_are_refused_before_anything_is_written() {
     let user = listed();
     define(&user, "true");
     for name in ["../../x", "a\nb", "$(id)", "-x", ""] {
-        let words = [&BUILD[..], &["--name", name]].concat();
+        let words = [&BUILD[..7], &[name]].concat();
         let ran = user.dlrun(&words);
         assert_eq!(ran.code, 64, "{name:?}: {ran:?}");
     }

@@ -248,7 +248,7 @@ fn what_is_no_whole_image_is_told_apart() {
         assert!(said.contains(part), "{name}: {said}");
     }
     let said = failure(dlrun(&user, &["check"], &user.path("none.sif")), 66);
-    assert!(said.contains("none.sif is not there"), "{said}");
+    assert!(said.contains("none.sif does not exist"), "{said}");
 }
 
 #[test]

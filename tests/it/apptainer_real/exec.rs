@@ -194,7 +194,7 @@ fn what_is_missing_at_the_start_ends_the_job_before_its_command() {
         "{output}"
     );
     assert!(
-        output.contains("the bind source /nowhere/at/all is not there on this node"),
+        output.contains("the bind source /nowhere/at/all does not exist on this node"),
         "{output}"
     );
     let (kind, text) = cause(&shown);
@@ -204,7 +204,10 @@ fn what_is_missing_at_the_start_ends_the_job_before_its_command() {
     );
     let (output, _, shown) = ran(&user, &sh("touch ran"), &user.path("gone.sif"), "");
     assert_eq!(shown["status"]["exit"]["code"], 66, "{output}");
-    assert!(cause(&shown).1.contains("gone.sif is not there"), "{shown}");
+    assert!(
+        cause(&shown).1.contains("gone.sif does not exist"),
+        "{shown}"
+    );
     assert!(!user.path("ran").exists());
 }
 

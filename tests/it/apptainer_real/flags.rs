@@ -402,7 +402,7 @@ fn the_root_user_of_a_container_is_made_in_the_way_that_is_told() {
             "0\n1\ngiven\n",
         ),
     ] {
-        assert_eq!(outcome(&node, Purpose::Run, true), Ok(means));
+        assert_eq!(outcome(&node, Purpose::Run), Ok(means));
         let container = Container {
             fakeroot: true,
             ..container(user, &base_sandbox())

@@ -7,7 +7,7 @@ use std::path::Path;
 
 use serde_json::{Value, json};
 
-use super::place::{base_sif, listed};
+use super::place::{base_sif, listed, runtime};
 use crate::slurm_real::cluster::{Ran, User};
 use crate::support::tell;
 
@@ -43,30 +43,22 @@ fn copy_example(user: &User) {
     user.write("image.def", &definition.replace(from, &base));
 }
 
-/// dlrun with patience.
-fn dlrun(user: &User, seconds: u32, arguments: &[&str]) -> Ran {
+/// A command with patience.
+fn patient(user: &User, seconds: u32, program: &Path, arguments: &[&str]) -> Ran {
     let output = user
-        .command_within(seconds, user.binary())
+        .command_within(seconds, program)
         .args(arguments)
         .output();
     Ran::of(output.expect("timeout and setpriv are there"))
 }
 
-/// Builds the image; returns what dlrun tells of it.
+/// Builds the image and adds it; returns what dlrun tells of it.
 fn build(user: &User) -> Value {
-    let words = [
-        "--json",
-        "image",
-        "build",
-        "tensorflow",
-        "--definition",
-        "image.def",
-        "--name",
-        NAME,
-    ];
+    let build = ["build", "--fakeroot", "digits.sif", "image.def"];
+    let built = patient(user, BUILD_SECONDS, &runtime(), &build);
+    assert_eq!(built.code, 0, "{built:?}");
+    let words = ["--json", "image", "add", "digits.sif", "--name", NAME];
     let claims = [
-        "--version",
-        "2.20.0",
         "--provenance",
         "pip",
         "--compiler",
@@ -74,7 +66,7 @@ fn build(user: &User) -> Value {
         "--with",
         "scikit-learn",
     ];
-    dlrun(user, BUILD_SECONDS, &[&words[..], &claims].concat()).result()
+    user.dlrun(&[&words[..], &claims].concat()).result()
 }
 
 fn decision<'a>(plan: &'a Value, key: &str) -> &'a Value {
@@ -91,7 +83,7 @@ fn an_image_that_a_user_built_is_chosen_and_trains() {
     let user = user();
     copy_example(&user);
     let built = build(&user);
-    let (image, digest) = (&built["image"], &built["digest"]);
+    let (image, digest) = (&built["place"], &built["digest"]);
     let path = image.as_str().expect("a path");
     let summed = user.run("sha256sum", &[path]).ok();
     assert!(
@@ -105,7 +97,8 @@ fn an_image_that_a_user_built_is_chosen_and_trains() {
     let chosen = decision(&plan, "environment").to_string();
     assert!(chosen.contains(NAME) && chosen.contains(path), "{chosen}");
 
-    let waited = dlrun(&user, 600, &["submit", "--wait", "container.toml"]);
+    let words = ["submit", "--wait", "container.toml"];
+    let waited = patient(&user, 600, user.binary(), &words);
     assert_eq!(waited.code, 0, "{waited:?}");
     let shown = user.show("@1");
     assert_eq!(

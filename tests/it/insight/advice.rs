@@ -1,7 +1,7 @@
 //! What limited imagined runs, and what they should ask for next time.
 
 use dlrun::job::{JobState, StorageClass};
-use dlrun::record::{Epoch, StorageClass as RecordedStorage};
+use dlrun::record::StorageClass as RecordedStorage;
 use dlrun::report::insight::{AdviceKind, LimitKind};
 
 use super::case::{Case, GIB, Load};
@@ -58,12 +58,7 @@ fn timing_rates_and_energy_are_derived() {
     );
     let rate = timing.samples_per_second.expect("a rate");
     assert!((rate.value - 60_000.0 / 60.5).abs() < 1e-6 && rate.from == "workload_samples");
-    // 585 W over a minute from one epoch's end to the next.
-    let joules = insight.used.gpu_joules_per_epoch.expect("energy");
-    assert!((joules / (585.0 * 60.0) - 1.0).abs() < 1e-3, "{joules}");
-    let each = insight.used.gpu_joules_per_sample.expect("energy");
-    assert!((each - joules / 60_000.0).abs() < 1e-9);
-    assert_eq!(insight.used.gpu_energy_over, Some("training"));
+    assert!(insight.used.gpu_energy_joules.is_some());
     assert!((insight.used.cpu_efficiency_ratio.expect("known") - 2.5 / 8.0).abs() < 1e-3);
     let sampled = insight.used.nodes[0].sampled.as_ref().expect("samples");
     assert!((sampled.window().cpus_busy.expect("known").p95 - 2.5).abs() < 0.01);
@@ -143,29 +138,17 @@ fn gpus_that_wait_for_storage_want_a_faster_one_and_keep_their_cache() {
 }
 
 #[test]
-fn workers_at_their_limit_are_told_from_one_thread_and_from_nothing() {
-    let load = |cpus: f64, processes: &[f64]| Load {
-        processes: processes.to_vec(),
-        ..Load::new(cpus, 50 * GIB).gpus(&[Some(45)])
-    };
-    for (cpus, processes, expected) in [
-        (3.0, &[1.0, 0.99, 0.98][..], LimitKind::Workers),
-        (2.0, &[1.0, 0.3, 0.2], LimitKind::Unclear),
-        (1.0, &[1.0], LimitKind::OneThread),
-        (1.0, &[0.98, 0.01], LimitKind::OneThread),
-        (3.0, &[3.0], LimitKind::Unclear),
-    ] {
-        let insight = Case::new(HOUR, &load(cpus, processes)).insight();
-        assert_eq!(limits(&insight), [expected], "{processes:?}");
+fn one_thread_is_told_apart_from_what_is_unclear() {
+    for (cpus, expected) in [(3.0, LimitKind::Unclear), (1.0, LimitKind::OneThread)] {
+        let load = Load::new(cpus, 50 * GIB).gpus(&[Some(45)]);
+        let insight = Case::new(HOUR, &load).insight();
+        assert_eq!(limits(&insight), [expected], "{cpus}");
         assert_eq!(
             advises(&insight, AdviceKind::Workers),
             expected != LimitKind::Unclear
         );
         assert_eq!(paste(&insight, AdviceKind::Workers), None);
-        assert!(
-            why_silent(&insight, "advice/cpus").contains("GPUs waited"),
-            "{processes:?}"
-        );
+        assert!(why_silent(&insight, "advice/cpus").contains("GPUs waited"));
     }
     let serial = Case::new(HOUR, &Load::new(1.0, 50 * GIB)).insight();
     assert_eq!(
@@ -175,7 +158,7 @@ fn workers_at_their_limit_are_told_from_one_thread_and_from_nothing() {
 }
 
 #[test]
-fn a_quota_and_threads_that_do_not_fit_are_told() {
+fn a_quota_is_reported() {
     let load = Load {
         throttled: 0.3,
         ..Load::new(3.9, 50 * GIB)
@@ -186,15 +169,6 @@ fn a_quota_and_threads_that_do_not_fit_are_told() {
         paste(&insight, AdviceKind::Cpus),
         Some("cpus_per_task = 16")
     );
-    let mut crowded = Case::new(HOUR, &Load::new(7.0, 50 * GIB));
-    crowded.record().host.omp_num_threads = Some("32".into());
-    crowded.record().conditions.cpus_effective = Some(8.0);
-    let insight = crowded.insight();
-    assert!(
-        advises(&insight, AdviceKind::Threads) && paste(&insight, AdviceKind::Threads).is_none()
-    );
-    crowded.record().host.omp_num_threads = Some("8".into());
-    assert!(!advises(&crowded.insight(), AdviceKind::Threads));
 }
 
 #[test]
@@ -329,7 +303,7 @@ fn a_run_that_was_cut_off_is_told_how_long_it_needs() {
     let over = cut(HOUR, Some(HOUR)).insight();
     assert_eq!(paste(&over, AdviceKind::Walltime), None);
     assert!(
-        over.advice[0].text.contains("go on from a checkpoint"),
+        over.advice[0].text.contains("resume from a checkpoint"),
         "{:?}",
         over.advice
     );
@@ -369,69 +343,4 @@ fn gpus_that_nobody_used_are_given_back() {
     let mut short = with(&[Some(97), None], "2");
     short.nodes = vec![super::case::node("n1", 400, &load.gpus(&[Some(97), None]))];
     assert!(!advises(&short.insight(), AdviceKind::Gpus));
-}
-
-#[test]
-fn half_empty_gpus_hot_ones_and_long_evaluations_are_told() {
-    let load = Load::new(3.0, 50 * GIB).gpus(&[Some(50)]);
-    assert!(advises(
-        &Case::new(HOUR, &load).insight(),
-        AdviceKind::Batch
-    ));
-    let hot = Load {
-        held_down: true,
-        ..load
-    };
-    assert!(advises(
-        &Case::new(HOUR, &hot).insight(),
-        AdviceKind::Cooling
-    ));
-    let mut aside = gpu_bound();
-    let slow = |epoch: &mut Epoch| epoch.evaluation_seconds = Some(20.0);
-    aside.record().progress.epochs.iter_mut().for_each(slow);
-    let insight = aside.insight();
-    assert!(
-        insight
-            .advice
-            .iter()
-            .any(|advice| advice.text.contains("evaluation takes 33% of an epoch"))
-    );
-    let fast = |epoch: &mut Epoch| epoch.evaluation_seconds = Some(10.0);
-    aside.record().progress.epochs.iter_mut().for_each(fast);
-    assert!(!advises(&aside.insight(), AdviceKind::Aside));
-}
-
-#[test]
-fn nodes_that_differ_are_told_apart() {
-    let load = |busy| Load::new(7.0, 50 * GIB).gpus(&[Some(busy)]);
-    let even = Case::new(HOUR, &load(95))
-        .with_node("n2", HOUR, &load(90))
-        .insight();
-    assert!(
-        !advises(&even, AdviceKind::Balance) && even.balance.len() == 3,
-        "{:?}",
-        even.balance
-    );
-    let uneven = Case::new(HOUR, &load(95))
-        .with_node("n2", HOUR, &load(60))
-        .insight();
-    let advice = uneven
-        .advice
-        .iter()
-        .find(|advice| advice.kind == AdviceKind::Balance)
-        .expect("told");
-    assert!(advice.text.contains("n2 may wait for n1"), "{advice:?}");
-    assert_eq!(limits(&uneven), [LimitKind::Gpu, LimitKind::Cpus]);
-    let mut slow = Case::new(HOUR, &load(95)).with_node("n2", HOUR, &load(95));
-    slow.nodes[1]
-        .0
-        .progress
-        .epochs
-        .iter_mut()
-        .for_each(|epoch| epoch.printed_seconds = Some(75.5));
-    let advice = slow.insight().advice;
-    assert!(
-        advice[0].text.contains("the epochs of n2 take 75.5 s"),
-        "{advice:?}"
-    );
 }

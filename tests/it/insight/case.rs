@@ -2,9 +2,8 @@
 
 use dlrun::job::{Framework, JobState, Launcher, RunId, SchedulerKind, Workload};
 use dlrun::record::{
-    Columns, Epoch, GpuFacts, GpuReading, HostFacts, MeasureKey, NodeRecord, NodeState,
-    ProcessReading, Progress, RunRecord, Sample, Status, add_gpu_readings, decode_columns,
-    encode_segments,
+    Columns, Epoch, GpuFacts, GpuReading, HostFacts, MeasureKey, NodeRecord, NodeState, Progress,
+    RunRecord, Sample, Status, add_gpu_readings, decode_columns, encode_segments,
 };
 use dlrun::report::insight::{Insight, NodeView, Request, RunView, SampleBins, derive};
 
@@ -23,9 +22,6 @@ pub(super) struct Load {
     pub(super) io_wait: Option<f64>,
     pub(super) read_bytes_per_second: u64,
     pub(super) throttled: f64,
-    pub(super) held_down: bool,
-    /// CPUs of single processes, the main one first.
-    pub(super) processes: Vec<f64>,
     /// The most that the cgroup held, by the kernel.
     pub(super) kernel_peak: Option<u64>,
 }
@@ -40,8 +36,6 @@ impl Load {
             io_wait: Some(0.0),
             read_bytes_per_second: 1000,
             throttled: 0.0,
-            held_down: false,
-            processes: vec![cpus],
             kernel_peak: None,
         }
     }
@@ -68,15 +62,8 @@ impl Load {
             power_milliwatts: Some(100_000 + busy.unwrap_or(0) * 5000),
             energy_millijoules: Some(7 + second * (100_000 + busy.unwrap_or(0) * 5000)),
             sm_clock_mhz: Some(1980),
-            throttle_reasons: Some(if self.held_down { 0x20 } else { 0 }),
+            throttle_reasons: Some(0),
             ..GpuReading::of(format!("GPU-{number}").into())
-        };
-        let process = |(number, cpus): (usize, &f64)| ProcessReading {
-            pid: 100 + number as u32,
-            start_time_ticks: 7,
-            name: "python3".into(),
-            cpu_us: us(*cpus),
-            ..ProcessReading::default()
         };
         let is_costly = second.is_multiple_of(5);
         Sample {
@@ -90,17 +77,10 @@ impl Load {
             mem_peak_bytes: self.kernel_peak,
             io_read_bytes: is_costly.then_some(second * self.read_bytes_per_second),
             io_write_bytes: is_costly.then_some(0),
-            processes: Some(self.processes.len() as u64),
+            processes: Some(1),
             psi_io_some_us: self.io_wait.and_then(us),
             cpu_throttled_us: us(self.throttled),
             gpus: self.gpus.iter().enumerate().map(gpu).collect(),
-            commands: self
-                .processes
-                .iter()
-                .enumerate()
-                .filter(|_| is_costly)
-                .map(process)
-                .collect(),
             ..Sample::default()
         }
     }
@@ -253,12 +233,6 @@ impl Case {
         self
     }
 
-    pub(super) fn with_node(mut self, name: &str, seconds: u64, load: &Load) -> Self {
-        self.nodes.push(node(name, seconds, load));
-        self.run.nodes += 1;
-        self
-    }
-
     pub(super) fn record(&mut self) -> &mut NodeRecord {
         &mut self.nodes[0].0
     }
@@ -269,8 +243,7 @@ impl Case {
             let mut digest = SampleBins::new(record);
             for chunk in samples.chunks(300) {
                 for bytes in encode_segments(chunk) {
-                    let wanted =
-                        |name: &str| SampleBins::wants(name) || SampleBins::wants_process(name);
+                    let wanted = SampleBins::wants;
                     let block: Columns = decode_columns(&bytes, wanted).expect("a segment");
                     let rows = 0..block.at_ms.len();
                     digest.take(&[block], rows.map(|row| (0, row)));

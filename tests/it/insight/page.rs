@@ -39,7 +39,7 @@ fn the_page_has_every_number_as_the_code_has_it() {
     assert_eq!(
         &page[begin..begin + length],
         numbers(),
-        "UPDATE_DOCS=1 writes it anew"
+        "UPDATE_DOCS=1 updates it"
     );
 }
 

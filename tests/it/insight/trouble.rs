@@ -49,7 +49,7 @@ fn a_short_run_hears_only_that_it_was_short() {
 fn a_run_that_goes_on_is_told_its_limits_and_no_advice() {
     let insight = wasteful(HOUR).state(JobState::Running).insight();
     assert_eq!((insight.advice.len(), insight.limits.len()), (0, 1));
-    assert!(why_silent(&insight, "advice/cpus").contains("the run goes on"));
+    assert!(why_silent(&insight, "advice/cpus").contains("the run is still running"));
 }
 
 #[test]
@@ -125,11 +125,6 @@ fn a_run_without_timing_says_so_and_the_rest_is_there() {
     let insight = case.insight();
     assert!(insight.timing.is_none() && !why_silent(&insight, "timing").is_empty());
     assert_eq!((limits(&insight).len(), insight.advice.len()), (1, 4));
-    let each = (
-        insight.used.gpu_joules_per_epoch,
-        insight.used.gpu_joules_per_sample,
-    );
-    assert_eq!(each, (None, None));
     assert!(insight.used.gpu_energy_joules.is_some());
 }
 
@@ -267,13 +262,6 @@ fn counters_that_begin_anew_tell_nothing_of_the_step() {
         .cpus_busy
         .expect("known");
     assert!((busy.mean - 1.5).abs() < 0.01, "{busy:?}");
-    assert!(
-        insight
-            .used
-            .gpu_joules_per_epoch
-            .expect("energy")
-            .is_finite()
-    );
 }
 
 #[test]

@@ -4,11 +4,10 @@ use std::collections::BTreeMap;
 use std::fs;
 
 use dlrun::job::{JobId, JobState, RunId};
-use dlrun::record::ArrayPart;
 use dlrun::scheduler::{JobRef, Scheduler};
 use serde_json::{Value, json};
 
-use super::cluster::{Submitted, User, sh, until};
+use super::cluster::{User, sh, until};
 
 /// Where each element of a run is by its marks: its exit code once it has ended.
 fn ends(user: &User, run: &str) -> BTreeMap<u32, i64> {
@@ -23,22 +22,6 @@ fn ends(user: &User, run: &str) -> BTreeMap<u32, i64> {
         Some((element, mark["exit_code"].as_i64()?))
     };
     entries.filter_map(end).collect()
-}
-
-fn parts(user: &User, submitted: &Submitted) -> Vec<(String, u64)> {
-    let record =
-        fs::read(user.run_dir(&submitted.run).join("run.json")).expect("the record is there");
-    let record: Value = serde_json::from_slice(&record).expect("JSON");
-    let part = |part: &Value| {
-        (
-            part["job_id"].as_str().expect("an id").to_owned(),
-            part["offset"].as_u64().expect("a number"),
-        )
-    };
-    record["parts"]
-        .as_array()
-        .map(|parts| parts.iter().map(part).collect())
-        .unwrap_or_default()
 }
 
 #[test]
@@ -67,89 +50,13 @@ fn each_element_of_an_array_has_its_index_output_and_record() {
 
 #[test]
 #[ignore = "needs slurmctld: run tests/run"]
-fn an_array_beyond_the_largest_index_runs_whole() {
-    let user = User::new();
-    let command = sh("echo element $DLRUN_ARRAY_INDEX of $DLRUN_RUN_ID ${DLRUN_ARRAY_OFFSET-none}");
-    let submitted = user.submit(&user.job("split", &command, "array = \"0,100,101,205%1\""));
-    let parts = parts(&user, &submitted);
-    assert_eq!(
-        parts.iter().map(|(_, offset)| *offset).collect::<Vec<_>>(),
-        [101, 202]
-    );
-    let ends = until("all elements to end", 120, || {
-        let ends = ends(&user, &submitted.run);
-        (ends.len() == 4).then_some(ends)
-    });
-    assert_eq!(
-        ends.into_iter().collect::<Vec<_>>(),
-        [(0, 0), (100, 0), (101, 0), (205, 0)]
-    );
-    let shown = |job: &str, index: u32| user.read(&format!("split-{job}_{index}.out"));
-    let line = |index: u32| format!("element {index} of {} none\n", submitted.run);
-    assert_eq!(shown(&submitted.job, 100), line(100));
-    assert_eq!(shown(&parts[0].0, 0), line(101));
-    assert_eq!(shown(&parts[1].0, 3), line(205));
-    // With a limit for all, each part waited for the one before it.
-    let depends = user.scontrol(&parts[1].0, "Dependency");
-    assert!(
-        depends == "(null)" || depends.contains(&parts[0].0),
-        "{depends}"
-    );
-}
-
-#[test]
-#[ignore = "needs slurmctld: run tests/run"]
-fn a_part_that_is_refused_takes_the_others_back() {
-    let user = User::new();
-    // This sbatch sends the second part to a queue that is not there.
-    let tools = user.path("tools");
-    fs::create_dir(&tools).unwrap();
-    let sbatch = user.write(
-        "tools/sbatch",
-        "#!/bin/sh\nPATH=/usr/local/bin:/usr/bin:/bin\nscript=$(cat)\nif printf '%s\\n' \"$script\" | grep -q ^DLRUN_ARRAY_OFFSET=; then set -- --partition=nosuch \"$@\"; fi\nwords=\nfor word; do case $word in --partition=batch) ;; *) words=\"$words $word\" ;; esac; done\nprintf '%s\\n' \"$script\" | sbatch $words\n",
-    );
-    fs::set_permissions(&sbatch, std::os::unix::fs::PermissionsExt::from_mode(0o755)).unwrap();
-    let mut user = user;
-    user.set("DLRUN_SLURM__BIN_DIR", &tools.to_string_lossy());
-    let file = user.job(
-        "halved",
-        &sh("sleep 60"),
-        "array = \"0,150\"\nqueue = \"batch\"",
-    );
-    let refused = user.dlrun(&["submit".as_ref(), file.as_os_str()]);
-    assert_eq!(refused.code, 76, "{refused:?}");
-    assert!(refused.stderr.contains("1 of the 2 jobs"), "{refused:?}");
-    assert!(
-        refused
-            .stderr
-            .contains("invalid partition specified: nosuch"),
-        "{refused:?}"
-    );
-    assert_eq!(user.list(), Vec::<Value>::new());
-    until("the first part to be gone", 20, || {
-        let left = user
-            .run(
-                "squeue",
-                &["--noheader", "--user", user.name(), "--name", "halved"],
-            )
-            .ok();
-        left.is_empty().then_some(())
-    });
-}
-
-#[test]
-#[ignore = "needs slurmctld: run tests/run"]
 fn the_queue_tells_of_elements_as_the_run_counts_them() {
     let user = User::new();
-    let submitted = user.submit(&user.job("queued", &sh("sleep 30"), "array = \"0,2-64:2,150%1\""));
-    let part = ArrayPart {
-        job_id: JobId(parts(&user, &submitted)[0].0.clone()),
-        offset: 101,
-    };
+    let submitted = user.submit(&user.job("queued", &sh("sleep 30"), "array = \"0,2-64:2%1\""));
     let job = JobRef {
         run_id: RunId::from_random([7; 10]),
         job_id: JobId(submitted.job.clone()),
-        parts: vec![part],
+        parts: Vec::new(),
         name: "queued".to_owned(),
         submitted_at_ms: None,
         submit_host: String::new(),
@@ -170,12 +77,11 @@ fn the_queue_tells_of_elements_as_the_run_counts_them() {
     });
     assert_eq!(runs, ["0"]);
     // All 33 of them: Slurm cuts such a list off after 64 bytes unless it is told not to.
-    assert_eq!(waiting.len(), 2, "{waiting:?}");
+    assert_eq!(waiting.len(), 1, "{waiting:?}");
     assert!(
         waiting[0].ends_with("62,64%1") || waiting[0] == "2-64:2%1",
         "{waiting:?}"
     );
-    assert_eq!(waiting[1], "150%1");
 }
 
 #[test]

@@ -3,7 +3,6 @@
 use serde_json::{Value, json};
 
 use super::cluster::{User, sh, until};
-use crate::apptainer_real::auto_build;
 use crate::apptainer_real::place::base_sandbox;
 
 fn image() -> String {
@@ -109,49 +108,5 @@ fn failures_and_ends_pass_through_the_container() {
         submitted.text().contains("got TERM"),
         "{}",
         submitted.text()
-    );
-}
-
-#[test]
-#[ignore = "needs slurmctld and Apptainer: run tests/run"]
-fn a_run_waits_for_the_job_that_builds_its_image_and_is_removed_where_that_fails() {
-    let user = User::new();
-    let file = auto_build::job(&user, "");
-    let ran = auto_build::submitted(&user, &file);
-    assert_eq!(ran.code, 0, "{ran:?}");
-    let (shown, image) = (user.show("@1"), auto_build::built(&user));
-    assert_eq!(shown["run"]["image"]["source"], image["place"], "{shown}");
-    assert_eq!(
-        shown["nodes"][0]["container"]["identity"]["form"], "sif",
-        "{shown}"
-    );
-    let build = user
-        .list()
-        .into_iter()
-        .find(|run| run.to_string().contains("build-mxnet-1.9.1"));
-    assert!(
-        build
-            .as_ref()
-            .is_some_and(|run| run.to_string().contains("completed")),
-        "{build:?}"
-    );
-
-    // Another recipe makes another image.
-    let recipe = user
-        .read(".config/dlrun/recipes.d/tiny.def")
-        .replace("    {{setup}}", "    exit 3");
-    user.write(".config/dlrun/recipes.d/tiny.def", &recipe);
-    std::fs::remove_dir_all(user.path(".config/dlrun/images.d")).expect("the image's");
-    let ran = auto_build::submitted(&user, &file);
-    assert_eq!(ran.code, 15, "{ran:?}");
-    let shown = user.show("@1");
-    assert_eq!(shown["status"]["state"], "cancelled", "{shown}");
-    assert!(
-        shown.to_string().contains("DependencyNeverSatisfied"),
-        "{shown}"
-    );
-    assert!(
-        shown["nodes"].as_array().is_none_or(Vec::is_empty),
-        "{shown}"
     );
 }

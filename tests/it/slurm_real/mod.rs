@@ -469,7 +469,7 @@ fn a_refused_job_leaves_nothing_behind() {
     assert!(
         refused
             .stderr
-            .contains("the site has batch (the default, up to 168h), debug"),
+            .contains("the site has batch (up to 168h), debug"),
         "{refused:?}"
     );
     assert_eq!(runs(&user), 0);

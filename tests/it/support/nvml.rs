@@ -20,18 +20,9 @@ pub(crate) struct FakeNvml {
 impl FakeNvml {
     /// A library that shows what `state` says; the format is at the beginning of `tests/fakes/nvml.rs`.
     pub(crate) fn new(state: &str) -> Self {
-        Self::built("nvml", &[], state)
-    }
-
-    /// The same of driver 470, which lacks some functions.
-    pub(crate) fn of_old_driver(state: &str) -> Self {
-        Self::built("nvml-old", &["--cfg", "old"], state)
-    }
-
-    fn built(kind: &str, options: &[&str], state: &str) -> Self {
         let dir = tempfile::tempdir().expect("a directory");
         // Linked, it would be the same library to the dynamic linker.
-        fs::copy(build(kind, options), dir.path().join(NAME)).expect("the library was built");
+        fs::copy(build("nvml", &[]), dir.path().join(NAME)).expect("the library was built");
         let fake = Self { dir };
         fake.set(state);
         fake

@@ -1,9 +1,9 @@
 //! `dlrun bench`: measurements that are asked for. One file per verb.
 
-mod figures;
-mod node;
-mod run;
-mod show;
+pub(crate) mod figures;
+pub(crate) mod node;
+pub(crate) mod run;
+pub(crate) mod show;
 
 use crate::app::error::Error;
 use crate::app::session::Session;

@@ -12,11 +12,11 @@ use crate::cli::args::BenchNode;
 use crate::cli::table::{fitted, table};
 use crate::foundation::clock::now_ms;
 use crate::foundation::units::Bytes;
-use crate::node::bench::{Step, Wanted, measure};
+use crate::node::bench::{Wanted, measure};
 use crate::observe::monitor::{
     cpus_effective, host_facts, memory_available, node_busy_us, node_stolen_us, own_cpu_us,
 };
-use crate::record::{GpuFacts, HostFacts, NodeBench, NodeFigures, PastCache, Spread, TargetRecord};
+use crate::record::{GpuFacts, HostFacts, NodeBench, NodeFigures, TargetRecord};
 
 /// How long the node is watched before anything is measured.
 const LOOK: Duration = Duration::from_secs(1);
@@ -34,7 +34,7 @@ pub(crate) fn run(session: &Session, args: &BenchNode) -> Result<u8, Error> {
         core_gflops: bench.core_gflops.best,
         node_gflops: bench.node_gflops.best,
         memory_gb_per_second: bench.memory_gb_per_second.best,
-        disk_mb_per_second: bench.disk.as_ref().map(|disk| disk.mb_per_second.median),
+        disk_mb_per_second: None,
         measured_at_ms: now_ms(),
     };
     let mut found = Found {
@@ -73,7 +73,8 @@ pub(crate) fn run(session: &Session, args: &BenchNode) -> Result<u8, Error> {
 
 /// All that was found out.
 #[derive(Serialize)]
-struct Found {
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+pub(crate) struct Found {
     fingerprint: Option<String>,
     host: HostFacts,
     figures: NodeFigures,
@@ -86,27 +87,6 @@ struct Found {
 
 /// Looks at the node, measures, and says what else was going on.
 fn measured(session: &Session, args: &BenchNode) -> Result<NodeBench, Error> {
-    if let Some(dir) = args.dir.as_ref().filter(|dir| !dir.is_dir()) {
-        let message = format!("`--dir`: {} is no directory", dir.display());
-        return Err(Error::new(Kind::Missing, message)
-            .hinted("without `--dir` reading is measured in the state directory"));
-    }
-    let state = session.settings.state_dir();
-    let usual = Some(state.to_owned()).filter(|state| state.is_dir());
-    let directory = args
-        .dir
-        .clone()
-        .or(usual)
-        .unwrap_or_else(std::env::temp_dir);
-    let available = memory_available(std::process::id());
-    if let Some((asked, free)) = args.arrays.zip(available)
-        && asked.0 > free / 2
-    {
-        let free = Bytes(free);
-        let message = format!("`--arrays`: {asked} is more than half of the {free} that are free");
-        return Err(Error::new(Kind::Usage, message)
-            .hinted("without it they are as large as the caches want them"));
-    }
     let mut display = Display::new(session.output);
     display.now("checking that the node is idle", false);
     let before = Clocks::now();
@@ -114,21 +94,11 @@ fn measured(session: &Session, args: &BenchNode) -> Result<NodeBench, Error> {
     let (others_before, _) = before.busy_since();
     let wanted = Wanted {
         cpus: whole(cpus_effective(std::process::id()).unwrap_or(1.0)),
-        available_bytes: available.unwrap_or(1 << 30),
+        available_bytes: memory_available(std::process::id()).unwrap_or(1 << 30),
         arrays_bytes: args.arrays.map(|bytes| bytes.0),
-        directory: (!args.no_disk).then_some(directory.as_path()),
-        file_bytes: args.file.0,
     };
-    let mut show = |step| {
-        let what = match step {
-            Step::Core => "one core",
-            Step::Node => "all cores",
-            Step::Memory => "memory bandwidth",
-            Step::Disk => "reading",
-        };
-        display.now(&format!("measuring {what}"), false);
-    };
-    let mut bench = measure(&wanted, &mut show).map_err(|error| {
+    display.now("measuring cores and memory", false);
+    let mut bench = measure(&wanted).map_err(|error| {
         Error::new(Kind::TryAgain, error)
             .hinted("limits on memory or on processes may be in the way (`ulimit -a`)")
     })?;
@@ -221,54 +191,26 @@ fn gpus(session: &Session) -> Vec<GpuFacts> {
 
 impl Found {
     fn to_text(&self) -> String {
-        let (figures, bench) = (&self.figures, &self.bench);
+        let bench = &self.bench;
         let mut rows = table();
-        let plural = if bench.cpus_used == 1 { "" } else { "s" };
-        let threads = format!("{} thread{plural}", bench.cpus_used);
-        let best = |spread: &Spread| {
+        let threads = format!("{} threads, ", bench.cpus_used);
+        let arrays = format!("triad over {}, {threads}", mebibytes(bench.arrays_bytes));
+        let cores = format!("{}, ", bench.instructions);
+        for (what, spread, unit, how) in [
+            ("one core", &bench.core_gflops, "Gflop/s", cores),
+            ("all cores", &bench.node_gflops, "Gflop/s", threads),
+            ("memory", &bench.memory_gb_per_second, "GB/s", arrays),
+        ] {
             let percent = spread.spread_ratio * 100.0;
-            format!("best of {}, within {percent:.1} %", spread.repeats)
-        };
-        rows.add_row([
-            "one core".to_owned(),
-            format!("{:.1} Gflop/s", figures.core_gflops),
-            format!("{}, {}", bench.instructions, best(&bench.core_gflops)),
-        ]);
-        rows.add_row([
-            "all cores".to_owned(),
-            format!("{:.1} Gflop/s", figures.node_gflops),
-            format!("{threads}, {}", best(&bench.node_gflops)),
-        ]);
-        let (arrays, spread) = (mebibytes(bench.arrays_bytes), &bench.memory_gb_per_second);
-        rows.add_row([
-            "memory".to_owned(),
-            format!("{:.1} GB/s", figures.memory_gb_per_second),
-            format!("triad over {arrays}, {threads}, {}", best(spread)),
-        ]);
-        if let Some(disk) = &bench.disk {
-            let how = match disk.past_cache {
-                PastCache::Direct => "past the page cache (O_DIRECT)",
-                PastCache::Advised => "dropped from the page cache before",
-            };
-            let kind = disk.file_system.as_deref();
-            let kind = kind.unwrap_or("an unknown file system");
-            let (size, rate) = (Bytes(disk.file_bytes), &disk.mb_per_second);
             rows.add_row([
-                "reading".to_owned(),
-                format!("{:.0} MB/s", rate.median),
-                format!("{size} on {kind}, {how}, median of {}", rate.repeats),
+                what.to_owned(),
+                format!("{:.1} {unit}", spread.best),
+                format!("{how}best of {}, within {percent:.1} %", spread.repeats),
             ]);
         }
-        // Whole GPUs, those of one name together.
-        let mut gpus: Vec<&GpuFacts> = self.gpus.iter().collect();
-        gpus.retain(|gpu| gpu.parent.is_none());
-        gpus.sort_by_key(|gpu| &gpu.name);
-        for same in gpus.chunk_by(|a, b| a.name == b.name) {
-            let memory = same[0].mem_total_bytes.map(mebibytes);
-            let clock = same[0].sm_clock_max_mhz.map(|mhz| format!("{mhz} MHz"));
-            let parts: Vec<String> = memory.into_iter().chain(clock).collect();
-            let name = format!("{} x {}", same.len(), same[0].name);
-            rows.add_row(["GPU".to_owned(), name, parts.join(" ")]);
+        for gpu in self.gpus.iter().filter(|gpu| gpu.parent.is_none()) {
+            let memory = gpu.mem_total_bytes.map(mebibytes);
+            rows.add_row(["GPU", &gpu.name, &memory.unwrap_or_default()]);
         }
         let kind = self.fingerprint.as_ref().unwrap_or(&self.host.hostname);
         let mut text = format!("{kind}\n{}", fitted(rows));
@@ -288,6 +230,7 @@ fn mebibytes(bytes: u64) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::record::Spread;
 
     fn bench(cpus_used: u32, others: Option<f64>, stolen: Option<f64>) -> NodeBench {
         let spread = Spread {
@@ -307,8 +250,7 @@ mod tests {
             memory_gb_per_second: spread,
             arrays_bytes: 1 << 28,
             last_level_cache_bytes: None,
-            disk: None,
-            notes: vec!["reading was not measured".into()],
+            notes: vec!["caches may have helped".into()],
         }
     }
 
@@ -376,17 +318,17 @@ mod tests {
         assert_eq!(lines[0], "EPYC; 2 CPUs; ? GiB");
         assert_eq!(
             lines[1],
-            "one core   118.2 Gflop/s    avx2+fma, best of 5, within 50.0 %"
+            "one core   2.0 Gflop/s  avx2+fma, best of 5, within 50.0 %"
         );
         assert_eq!(
             lines[3],
-            "memory     38.0 GB/s        triad over 256MiB, 2 threads, best of 5, within 50.0 %"
+            "memory     2.0 GB/s     triad over 256MiB, 2 threads, best of 5, within 50.0 %"
         );
-        assert_eq!(lines[4], "GPU        2 x NVIDIA H100  80GiB 1980 MHz");
+        assert_eq!(lines[4..6], ["GPU        NVIDIA H100  80GiB"; 2]);
         assert_eq!(
-            lines[5..],
+            lines[6..],
             [
-                "note: reading was not measured",
+                "note: caches may have helped",
                 "not kept; `--force` keeps it anyway"
             ]
         );

@@ -1,109 +1,108 @@
 //! `dlrun image check`: runs images, and says whether they are as they are described.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use serde_json::{Value, json};
+use serde::Serialize;
 
 use super::show::add_check;
 use super::{named, owner};
-use crate::app::error::{Error, Kind};
-use crate::app::images::check::{Bench, Subject, Tried, keep_check};
+use crate::app::error::{Error, ErrorAnswer, Kind};
+use crate::app::images::check::Bench;
+use crate::app::images::shelves::keep_check;
 use crate::app::progress::Display;
 use crate::app::session::Session;
 use crate::cli::args::ImageCheck;
 use crate::cli::table::Rows;
-use crate::image::catalogue::look;
-use crate::image::catalogue::{Catalogue, Entry, FileState, Place};
-use crate::image::check::Claims;
+use crate::image::catalogue::look_at_files;
+use crate::image::catalogue::{Catalogue, Check, Entry, FileState, Place};
+use crate::image::check::Findings;
 
-/// What is to be tried.
-struct Wanted {
-    name: String,
-    place: Place,
-    /// Its description; `None`: a file without a description.
-    entry: Option<Entry>,
+/// What a word of the command line names: one with a slash is a file or a URI; another is a name, or else a file that lies
+/// here. Of a file that is not described nothing is said.
+fn named_or_file(catalogue: &Catalogue, word: &str) -> Result<Entry, Error> {
+    let is_file = word.contains('/') || (catalogue.get(word).is_none() && Path::new(word).exists());
+    if !is_file {
+        return named(catalogue, word).cloned();
+    }
+    let place = place_of(word)?;
+    Ok(Entry {
+        name: place.to_string(),
+        place,
+        ..Entry::default()
+    })
 }
 
-impl Wanted {
-    fn known(entry: &Entry) -> Self {
-        Self {
-            name: entry.name.clone(),
-            place: entry.place.clone(),
-            entry: Some(entry.clone()),
-        }
-    }
+/// What was found out about images.
+#[derive(Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+pub(crate) struct CheckedImages {
+    images: Vec<CheckedImage>,
+}
 
-    /// A word with a slash is a file or a URI; another is a name, or else a file that lies here.
-    fn named(catalogue: &Catalogue, word: &str) -> Result<Self, Error> {
-        let is_file =
-            word.contains('/') || (catalogue.get(word).is_none() && Path::new(word).exists());
-        if !is_file {
-            return named(catalogue, word).map(Self::known);
-        }
-        let place = place_of(word)?;
-        Ok(Self {
-            name: place.to_string(),
-            place,
-            entry: None,
-        })
-    }
+#[derive(Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+struct CheckedImage {
+    image: String,
+    ok: bool,
+    #[serde(flatten)]
+    findings: Option<CheckFindings>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    error: Option<ErrorAnswer>,
+}
 
-    fn tried(
-        &self,
-        bench: &Bench,
-        args: &ImageCheck,
-        display: &mut Display,
-    ) -> Result<Tried, Error> {
-        let entry = self.entry.as_ref();
-        let subject = Subject {
-            name: &self.name,
-            place: &self.place,
-            claims: &entry.map(Claims::from).unwrap_or_default(),
-            digest: entry.and_then(|entry| entry.digest.as_deref()),
-            reads_digest: args.digest,
-            needs_fakeroot: entry.is_some_and(|entry| entry.needs_fakeroot),
-            patience: Duration::from_secs(args.timeout.0),
-        };
-        bench.run(&subject, display)
-    }
+#[derive(Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+struct CheckFindings {
+    framework: Option<String>,
+    python: Option<String>,
+    check: Check,
+    notes: Vec<String>,
+    kept_in: Option<PathBuf>,
 }
 
 /// Runs the verb.
 pub(crate) fn run(session: &Session, args: &ImageCheck) -> Result<u8, Error> {
     let mut catalogue = session.catalogue()?;
-    look(&mut catalogue.entries);
-    let wanted: Vec<Wanted> = if args.all {
+    look_at_files(&mut catalogue.entries);
+    let wanted: Vec<Entry> = if args.all {
         // One that is missing is known to be so without trying.
         let is_file = |entry: &&Entry| matches!(entry.file, FileState::There { .. });
-        let files = catalogue.entries.iter().filter(is_file);
-        files.map(Wanted::known).collect()
+        catalogue.entries.iter().filter(is_file).cloned().collect()
     } else {
         let words = args.images.iter();
-        let named = words.map(|word| Wanted::named(&catalogue, word));
+        let named = words.map(|word| named_or_file(&catalogue, word));
         named.collect::<Result<_, _>>()?
     };
     let bench = Bench::open(session)?;
     let mut display = Display::new(session.output);
-    let (mut values, mut text, mut worst) = (Vec::new(), String::new(), 0);
-    for one in &wanted {
-        let name = &one.name;
-        match one.tried(&bench, args, &mut display) {
-            Ok(tried) => {
+    let (mut images, mut text, mut worst) = (Vec::new(), String::new(), 0);
+    let patience = Duration::from_secs(args.timeout.0);
+    for entry in &wanted {
+        let name = &entry.name;
+        match bench.run(entry, args.digest, patience, &mut display) {
+            Ok(found) => {
                 let owner = owner(args.site);
-                let kept = one.entry.is_some().then(|| keep_check(owner, &tried.check));
-                if !tried.check.problems.is_empty() {
+                let is_described = !entry.framework.is_empty();
+                let kept = is_described.then(|| keep_check(owner, &found.check));
+                if !found.check.problems.is_empty() {
                     worst = worst.max(Kind::JobFile.code());
                 }
-                values.push(found_to_json(name, &tried, kept.transpose()?.as_deref()));
-                text.push_str(&found_to_text(name, &tried));
+                images.push(CheckedImage::new(name, &found, kept.transpose()?));
+                text.push_str(&found_to_text(name, &found));
             }
             // Of one image it is the command's failure; of several the rest is tried.
             Err(error) if wanted.len() == 1 || error.kind == Kind::TryAgain => return Err(error),
             Err(error) => {
                 worst = worst.max(error.kind.code());
-                values.push(json!({ "image": name, "ok": false, "error": error.to_json() }));
                 text.push_str(&format!("{name}: {}\n", error.message()));
+                let error = error.answer();
+                images.push(CheckedImage {
+                    image: name.clone(),
+                    ok: false,
+                    findings: None,
+                    error: Some(error),
+                });
             }
         }
     }
@@ -111,7 +110,7 @@ pub(crate) fn run(session: &Session, args: &ImageCheck) -> Result<u8, Error> {
         text.push_str("no image of the catalogue is a file here\n");
     }
     drop(display);
-    session.answer(&json!({ "images": values }), &text)?;
+    session.answer(&CheckedImages { images }, &text)?;
     Ok(worst)
 }
 
@@ -127,27 +126,32 @@ pub(super) fn place_of(word: &str) -> Result<Place, Error> {
     Place::parse(&text).map_err(|problem| Error::new(Kind::Usage, problem))
 }
 
-fn found_to_json(name: &str, tried: &Tried, kept: Option<&Path>) -> Value {
-    json!({
-        "image": name,
-        "ok": tried.check.problems.is_empty(),
-        "framework": tried.findings.framework,
-        "python": tried.findings.python_path,
-        "check": tried.check,
-        "notes": tried.findings.notes,
-        "kept_in": kept,
-    })
+impl CheckedImage {
+    fn new(name: &str, found: &Findings, kept_in: Option<PathBuf>) -> Self {
+        Self {
+            image: name.to_owned(),
+            ok: found.check.problems.is_empty(),
+            findings: Some(CheckFindings {
+                framework: found.framework.clone(),
+                python: found.python_path.clone(),
+                check: found.check.clone(),
+                notes: found.notes.clone(),
+                kept_in,
+            }),
+            error: None,
+        }
+    }
 }
 
 /// What was found, for people.
-fn found_to_text(name: &str, tried: &Tried) -> String {
-    let verdict = match tried.check.problems.is_empty() {
+fn found_to_text(name: &str, found: &Findings) -> String {
+    let verdict = match found.check.problems.is_empty() {
         true => "ok",
         false => "not as described",
     };
     let mut rows = Rows::default();
-    add_check(&tried.check, &mut rows, true);
-    for note in &tried.findings.notes {
+    add_check(&found.check, &mut rows, true);
+    for note in &found.notes {
         rows.add("note", note.as_str());
     }
     let rows = rows.into_text();

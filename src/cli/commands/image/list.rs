@@ -8,7 +8,7 @@ use crate::app::session::Session;
 use crate::app::times::ago;
 use crate::cli::args::ImageList;
 use crate::cli::table::{headed, or_dash};
-use crate::image::catalogue::look;
+use crate::image::catalogue::look_at_files;
 use crate::image::catalogue::{Entry, FileState};
 
 /// Runs the verb.
@@ -18,7 +18,7 @@ pub(crate) fn run(session: &Session, args: &ImageList) -> Result<u8, Error> {
         let wanted = framework.to_lowercase();
         catalogue.entries.retain(|entry| entry.framework == wanted);
     }
-    look(&mut catalogue.entries);
+    look_at_files(&mut catalogue.entries);
     let value = json!({ "images": catalogue.entries.iter().map(to_json).collect::<Vec<_>>() });
     session.answer(&value, &to_text(&catalogue.entries, args))
 }
@@ -30,33 +30,21 @@ pub(super) fn to_json(entry: &Entry) -> Value {
         FileState::There { size_bytes, .. } => (None, *size_bytes),
         FileState::NotLooked => (None, None),
     };
-    json!({
-        "name": entry.name,
+    let mut value = serde_json::to_value(entry).unwrap_or_default();
+    let more = json!({
         "place": entry.place.to_string(),
-        "framework": entry.framework,
-        "version": entry.version,
-        "provenance": entry.provenance,
-        "arch": entry.arch,
-        "microarch": entry.microarch,
-        "accelerator": entry.accelerator,
-        "cuda": entry.cuda,
-        "rocm": entry.rocm,
-        "compilers": entry.compilers,
-        "compute_capability": entry.compute_capability.as_ref().map(ToString::to_string),
-        "packages": entry.packages,
-        "built_by": entry.built_by,
-        "python": entry.python,
-        "mpi": entry.mpi,
-        "digest": entry.digest,
-        "recipe": entry.recipe,
-        "needs_fakeroot": entry.needs_fakeroot,
         "owner": owner_word(entry.owner),
         "described_in": entry.origin.to_string(),
         "missing": missing,
         "size_bytes": size_bytes,
         "changed_since_check": entry.changed_since_check(),
         "check": entry.check,
-    })
+    });
+    if let (Value::Object(value), Value::Object(more)) = (&mut value, more) {
+        value.retain(|key, _| key != "path" && key != "uri");
+        value.extend(more);
+    }
+    value
 }
 
 /// What the latest check says, in a few words.

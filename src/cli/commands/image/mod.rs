@@ -1,19 +1,18 @@
 //! `dlrun image`: the images that jobs run in. One file per verb.
 
 mod add;
-mod build;
-mod build_job;
-mod check;
+pub(crate) mod build;
+pub(crate) mod check;
 mod list;
 mod pull;
-mod remove;
+pub(crate) mod remove;
 mod show;
 
 use crate::app::error::{Error, failure};
 use crate::app::session::Session;
 use crate::cli::args::{Claims, ImageArgs, ImageVerb};
 use crate::config::Owner;
-use crate::image::catalogue::{Accelerator, Catalogue, Entry};
+use crate::image::catalogue::{Accelerator, Catalogue, Entry, Place};
 
 /// Runs the verb.
 pub(crate) fn run(session: &Session, args: &ImageArgs) -> Result<u8, Error> {
@@ -44,19 +43,21 @@ fn owner(site: bool) -> Owner {
     if site { Owner::Site } else { Owner::User }
 }
 
-/// The image with what the options say of it.
-fn described(entry: Entry, claims: &Claims) -> Entry {
+/// An image as the options describe it.
+fn described(claims: &Claims, name: &str, place: Place, owner: Owner) -> Entry {
+    let lower = |name: &String| name.to_lowercase();
     Entry {
+        name: name.to_owned(),
+        place,
+        framework: claims.framework.as_ref().map(lower).unwrap_or_default(),
+        version: claims.version.clone().unwrap_or_default(),
         provenance: claims.provenance,
-        microarch: claims.microarch.clone(),
-        accelerator: claims.gpu.unwrap_or(Accelerator::None),
-        cuda: claims.cuda.clone(),
-        rocm: claims.rocm.clone(),
+        accelerator: claims.gpu.unwrap_or_default(),
         compilers: claims.compilers.clone(),
         packages: claims.with.clone(),
-        mpi: claims.mpi.clone(),
         needs_fakeroot: claims.needs_fakeroot,
-        ..entry
+        owner,
+        ..Entry::default()
     }
 }
 

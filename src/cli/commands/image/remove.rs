@@ -5,18 +5,29 @@ use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
 use nix::unistd::{AccessFlags, access, geteuid};
-use serde_json::{Value, json};
+use serde::Serialize;
+use serde_json::Value;
 
 use super::{named, owner};
 use crate::app::error::{Error, Kind};
-use crate::app::images::check::shelf_dir;
 use crate::app::images::making::origins_of;
+use crate::app::images::shelves::shelf_dir;
 use crate::app::session::Session;
 use crate::app::track::Tracker;
 use crate::cli::args::ImageRemove;
 use crate::config::Origin;
 use crate::image::build;
 use crate::image::catalogue::{Catalogue, Entry, Place};
+
+/// What was removed of an image.
+#[derive(Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+pub(crate) struct Removed<'a> {
+    name: &'a str,
+    removed: &'a [PathBuf],
+    /// Its file, where it stays.
+    kept: Option<&'a Path>,
+}
 
 /// Runs the verb.
 pub(crate) fn run(session: &Session, args: &ImageRemove) -> Result<u8, Error> {
@@ -57,7 +68,11 @@ pub(crate) fn run(session: &Session, args: &ImageRemove) -> Result<u8, Error> {
         Place::Path(path) if file.is_none() && path.exists() => Some(path),
         _ => None,
     };
-    let value = json!({ "name": entry.name, "removed": removed, "kept": stays });
+    let answer = Removed {
+        name: &entry.name,
+        removed: &removed,
+        kept: stays.map(PathBuf::as_path),
+    };
     let lines = removed.iter();
     let lines = lines.map(|path| format!("removed {}\n", path.display()));
     let mut text: String = lines.collect();
@@ -65,7 +80,7 @@ pub(crate) fn run(session: &Session, args: &ImageRemove) -> Result<u8, Error> {
         let path = path.display();
         text.push_str(&format!("kept {path}: dlrun did not make it for you\n"));
     }
-    session.answer(&value, &text)
+    session.answer(&answer, &text)
 }
 
 /// The file that describes this image alone.

@@ -11,14 +11,14 @@ use crate::cli::args::ImageShow;
 use crate::cli::table::Rows;
 use crate::foundation::units::Bytes;
 use crate::image::build::log_of;
-use crate::image::catalogue::look;
+use crate::image::catalogue::look_at_files;
 use crate::image::catalogue::{Check, Entry, FileState, Place};
 
 /// Runs the verb.
 pub(crate) fn run(session: &Session, args: &ImageShow) -> Result<u8, Error> {
     let mut catalogue = session.catalogue()?;
     let wanted = |entry: &&mut Entry| entry.name == args.name;
-    look(catalogue.entries.iter_mut().filter(wanted));
+    look_at_files(catalogue.entries.iter_mut().filter(wanted));
     let entry = named(&catalogue, &args.name)?;
     let mut hidden = catalogue.overridden.iter();
     let hidden = hidden.find(|hidden| hidden.name == entry.name);

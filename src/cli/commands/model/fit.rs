@@ -19,7 +19,7 @@ pub(crate) fn run(session: &Session, args: &ModelFit) -> Result<u8, Error> {
 
 fn to_text(fitted: &Fitted) -> String {
     let mut text = quality::trained_on(&fitted.model);
-    text.push_str(&quality::evaluation(&fitted.model));
+    text.push_str(&quality::of_head(&fitted.model));
     let path = &fitted.path;
     text.push_str(&match (&fitted.published, fitted.in_use) {
         (Some(site), _) => format!("published as {site}: all users' plans use it\n"),

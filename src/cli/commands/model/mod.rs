@@ -1,10 +1,10 @@
 //! `dlrun model`: what the recorded runs say of runs to come. One file per verb.
 
-mod evaluate;
+pub(crate) mod evaluate;
 mod fit;
-mod predict;
+pub(crate) mod predict;
 mod quality;
-mod show;
+pub(crate) mod show;
 
 use std::path::Path;
 
@@ -21,7 +21,7 @@ pub(crate) fn run(mut session: Session, args: &ModelArgs) -> Result<u8, Error> {
     let session = &session;
     match &args.verb {
         ModelVerb::Fit(args) => fit::run(session, args),
-        ModelVerb::Show(args) => show::run(session, args),
+        ModelVerb::Show(_) => show::run(session),
         ModelVerb::Evaluate(args) => evaluate::run(session, args),
         ModelVerb::Predict(args) => predict::run(session, args),
     }

@@ -1,6 +1,8 @@
 //! `dlrun model predict`: how long a job would take.
 
-use serde_json::json;
+use std::borrow::Cow;
+
+use serde::Serialize;
 
 use crate::app::error::{Error, Kind};
 use crate::app::job::load::{Against, Job};
@@ -9,9 +11,23 @@ use crate::app::session::Session;
 use crate::cli::args::ModelPredict;
 use crate::cli::forecast;
 use crate::cli::table::{headed, or_dash};
-use crate::job::Provenance;
+use crate::job::{Framework, Provenance, SchedulerKind, Workload};
 use crate::plan::{Candidate, Plan};
 use crate::record::Forecast;
+
+/// What a model says of a job.
+#[derive(Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+pub(crate) struct Predicted<'a> {
+    forecast: &'a Forecast,
+    path: Cow<'a, str>,
+    framework: &'a Framework,
+    image: Option<&'a str>,
+    workload: &'a Workload,
+    scheduler: SchedulerKind,
+    nodes: u32,
+    candidates: &'a [Candidate],
+}
 
 /// Runs the verb.
 pub(crate) fn run(session: &Session, args: &ModelPredict) -> Result<u8, Error> {
@@ -24,26 +40,26 @@ pub(crate) fn run(session: &Session, args: &ModelPredict) -> Result<u8, Error> {
     let Some(forecast) = &plan.forecast else {
         let why = plan.no_forecast.as_deref();
         let why = why.unwrap_or("it knows nothing of the software of this job");
-        let message = format!("model {name} says nothing of this job: {why}");
+        let message = format!("model {name} cannot predict this job: {why}");
         let hint = || {
             "run it twice, then `dlrun model fit`; or say under `[workload]` and `[framework]` what is trained, and with what".to_owned()
         };
         let hint = too_large(plan).unwrap_or_else(hint);
         return Err(Error::new(Kind::Data, message).hinted(hint));
     };
-    let value = json!({
-        "forecast": forecast,
-        "path": origin.path.to_string_lossy(),
-        "framework": plan.framework,
-        "image": plan.image.as_ref().map(|image| &image.source),
-        "workload": plan.workload,
-        "scheduler": plan.scheduler,
-        "nodes": plan.resources.nodes,
-        "candidates": plan.ways,
-    });
+    let answer = Predicted {
+        forecast,
+        path: origin.path.to_string_lossy(),
+        framework: &plan.framework,
+        image: plan.image.as_ref().map(|image| image.source.as_str()),
+        workload: &plan.workload,
+        scheduler: plan.scheduler,
+        nodes: plan.resources.nodes,
+        candidates: &plan.ways,
+    };
     let by = format!("  by {origin}: {name}\n");
     let text = described(plan, forecast) + &by + &ways(plan);
-    session.output.sentences(&value, &text)
+    session.output.sentences(&answer, &text)
 }
 
 /// A job that asks for more CPUs than this machine has would not run as it is forecast.

@@ -2,8 +2,8 @@
 
 use crate::app::times::local_time;
 use crate::cli::forecast::count;
-use crate::cli::table::{fitted, table};
-use crate::learn::model::{Errors, Evaluation, Head, HoldOut, Live, RatioInterval, Score, View};
+use crate::cli::table::headed;
+use crate::learn::model::{Evaluation, Head, HoldOut, RatioInterval};
 
 /// An error of a logarithm as people read it: `4 %`, `2.1 times`.
 pub(super) fn off(error_ln: f64) -> String {
@@ -16,7 +16,7 @@ pub(super) fn off(error_ln: f64) -> String {
 }
 
 /// `4 %`, `0.4 %`.
-pub(super) fn percent(ratio: f64) -> String {
+fn percent(ratio: f64) -> String {
     let percent = 100.0 * ratio;
     if percent.abs() < 0.95 {
         format!("{percent:.1} %")
@@ -76,117 +76,59 @@ pub(super) fn trained_on(head: &Head) -> String {
     text
 }
 
-/// How good a model is, in a few lines; nothing where that was not evaluated.
-pub(super) fn evaluation(head: &Head) -> String {
-    let read = |value: &serde_json::Value| serde_json::from_value(value.clone()).ok();
-    let evaluation: Option<Evaluation> = head.evaluation.as_ref().and_then(read);
-    let views = evaluation
-        .into_iter()
-        .flat_map(|evaluation| evaluation.views);
-    views
-        .map(|view| format!("  {}\n", view_text(&view)))
-        .collect()
+/// How good a model is; nothing where that was not evaluated.
+pub(super) fn of_head(head: &Head) -> String {
+    let evaluation = head.evaluation.clone();
+    let evaluation = evaluation.and_then(|value| serde_json::from_value(value).ok());
+    evaluation.map_or_else(String::new, |evaluation| evaluated(&evaluation))
 }
 
-fn view_text(view: &View) -> String {
-    let what = question(view.hold_out);
-    match (&view.too_few, view.score(Score::MODEL)) {
-        (Some(why), _) => format!("{what}: not known yet: {why}"),
-        (None, None) => format!("{what}: it could not be fitted without them"),
-        (None, Some(Score { errors, .. })) => format!(
-            "{what}: off by less than {} in half of the cases, {} of {} within the 90 % interval",
-            off(errors.median_error_ln),
-            percent(errors.coverage_ratio),
-            count(errors.runs, "run"),
-        ),
-    }
-}
-
-fn question(hold_out: HoldOut) -> &'static str {
-    match hold_out {
-        HoldOut::Run => "a job that ran before",
-        HoldOut::Configuration => "a known workload in a new configuration",
-        HoldOut::Workload => "a new workload",
-    }
-}
-
-/// The heads of figures of errors.
-const HEADS: [&str; 5] = [
-    "runs",
-    "MAPE",
-    "half within",
-    "in 90 % interval",
-    "log score",
-];
-
-fn errors(errors: &Errors) -> [String; 5] {
-    [
-        errors.runs.to_string(),
-        percent(errors.mean_error_ratio),
-        off(errors.median_error_ln),
-        percent(errors.coverage_ratio),
-        format!("{:.2}", errors.log_score),
-    ]
-}
-
-/// A table for each question.
+/// A row for each question and figure, and why others have none.
 pub(super) fn evaluated(evaluation: &Evaluation) -> String {
-    let mut text = format!("{} with a steady epoch", count(evaluation.timed, "run"));
-    let looked_at = evaluation.evaluated;
-    if looked_at < evaluation.timed {
-        text.push_str(&format!(", of which a sample of {looked_at} is evaluated"));
+    let (timed, sample) = (evaluation.timed, evaluation.evaluated);
+    let mut text = format!("{} with a steady epoch", count(timed, "run"));
+    if sample < timed {
+        text.push_str(&format!(", of which a sample of {sample} is evaluated"));
     }
     text.push('\n');
+    let mut rows: Vec<[String; 6]> = Vec::new();
     for view in &evaluation.views {
-        text.push_str(&format!("\n{}", question(view.hold_out)));
-        if let Some(why) = &view.too_few {
-            text.push_str(&format!(": not known yet: {why}\n"));
-            continue;
-        }
-        text.push_str(&format!(" ({} parts, held back in turn)\n", view.folds));
-        let mut rows = table();
-        rows.set_header(["epoch by"].iter().chain(&HEADS));
-        let mut add = |what: &str, of: &Errors| {
-            rows.add_row(std::iter::once(what.to_owned()).chain(errors(of)));
+        let question = match view.hold_out {
+            HoldOut::Run => "a job that ran before",
+            HoldOut::Configuration => "a known workload in a new configuration",
+            HoldOut::Workload => "a new workload",
         };
-        for score in &view.scores {
-            let by = match score.by.as_str() {
-                Score::MODEL => "the model",
-                Score::LAST_SIMILAR_RUN => "the last similar run",
-                other => other,
-            };
-            add(by, &score.errors);
+        if let Some(why) = &view.too_few {
+            text.push_str(&format!("{question}: not known yet: {why}\n"));
         }
-        let total = view.total.iter();
-        total.for_each(|of| add("whole run, by the model", of));
-        let memory = view.memory.iter();
-        memory.for_each(|of| add("memory, by the model", of));
-        text.push_str(&fitted(rows));
+        let epoch = view.scores.first().map(|score| score.errors);
+        for (what, errors) in [
+            ("an epoch", epoch),
+            ("the run", view.total),
+            ("memory", view.memory),
+        ] {
+            rows.extend(errors.map(|errors| {
+                [
+                    question.to_owned(),
+                    what.to_owned(),
+                    errors.runs.to_string(),
+                    percent(errors.mean_error_ratio),
+                    off(errors.median_error_ln),
+                    percent(errors.coverage_ratio),
+                ]
+            }));
+        }
+    }
+    if !rows.is_empty() {
+        let heads = [
+            "held out",
+            "forecast of",
+            "runs",
+            "MAPE",
+            "half within",
+            "in 90 % interval",
+        ];
+        text.push_str(&headed(heads, rows));
     }
     text
-}
-
-/// How good forecasts were.
-pub(super) fn lived(live: &Live) -> String {
-    let mut text = format!("{} ended that had a forecast", count(live.forecast, "run"));
-    if live.explored > 0 {
-        text.push_str(&format!(", {} of them to try something", live.explored));
-    }
-    let mut rows = table();
-    rows.set_header(["forecast of"].iter().chain(&HEADS).chain(&["bias"]));
-    let mut add = |what: &str, of: &Errors| {
-        let side = if of.bias_ln < 0.0 { "short" } else { "long" };
-        let bias = format!("too {side} by {}", off(of.bias_ln));
-        let cells = std::iter::once(what.to_owned()).chain(errors(of));
-        rows.add_row(cells.chain([bias]));
-    };
-    for (what, of) in [
-        ("an epoch", &live.epoch),
-        ("the whole run", &live.total),
-        ("memory", &live.memory),
-    ] {
-        let of = of.iter();
-        of.for_each(|of| add(what, of));
-    }
-    format!("{text}\n{}", fitted(rows))
 }

@@ -1,39 +1,41 @@
 //! `dlrun model show`: what a model has learned, from what, and what it cannot say.
 
-use std::collections::BTreeMap;
+use std::borrow::Cow;
 
-use serde_json::json;
+use serde::Serialize;
 
 use super::quality;
 use crate::app::error::Error;
-use crate::app::models::{meant, unusable};
+use crate::app::models::meant;
 use crate::app::session::Session;
 use crate::app::times::local_time;
-use crate::cli::args::ModelShow;
 use crate::cli::forecast::count;
-use crate::cli::table::{headed, or_dash};
+use crate::cli::table::headed;
 use crate::learn::model::{Explanation, Head, LearnedEffect};
 
-/// Effects of a kind that are shown without `--all`.
-const FEW: usize = 10;
+/// A model.
+#[derive(Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+pub(crate) struct ShownModel<'a> {
+    path: Cow<'a, str>,
+    model: &'a Head,
+    learned: &'a Explanation,
+}
 
 /// Runs the verb.
-pub(crate) fn run(session: &Session, args: &ModelShow) -> Result<u8, Error> {
+pub(crate) fn run(session: &Session) -> Result<u8, Error> {
     let (model, origin) = meant(session)?;
-    let explanation = model
-        .explanation()
-        .map_err(|why| unusable(&why, &origin.path))?;
-    let value = json!({
-        "path": origin.path.to_string_lossy(),
-        "model": model.head(),
-        "learned": explanation,
-    });
-    let most = if args.all { usize::MAX } else { FEW };
-    let text = quality::trained_on(model.head())
-        + &about(model.head(), &origin.path.display().to_string())
-        + &learned(&explanation, most)
-        + &limits(model.head());
-    session.output.sentences(&value, &text)
+    let (head, explanation) = (model.head(), model.explanation());
+    let answer = ShownModel {
+        path: origin.path.to_string_lossy(),
+        model: head,
+        learned: explanation,
+    };
+    let text = quality::trained_on(head)
+        + &about(head, &origin.path.display().to_string())
+        + &learned(explanation)
+        + &limits(head);
+    session.output.sentences(&answer, &text)
 }
 
 fn about(head: &Head, path: &str) -> String {
@@ -46,8 +48,8 @@ fn about(head: &Head, path: &str) -> String {
     );
     text.push_str(&noise(head));
     if head.evaluation.is_some() {
-        text.push_str("\nhow good it is, by runs that were held back:\n");
-        text.push_str(&quality::evaluation(head));
+        text.push_str("\nhow good it is, by runs that were held back: ");
+        text.push_str(&quality::of_head(head));
     }
     text
 }
@@ -73,58 +75,34 @@ fn noise(head: &Head) -> String {
     )
 }
 
-/// Effects as ratios of times, kind by kind; what was published beside what was measured.
-fn learned(explanation: &Explanation, most: usize) -> String {
+/// Effects as ratios of times.
+fn learned(explanation: &Explanation) -> String {
     if explanation.effects.is_empty() {
         return "\nno effects: nothing was measured with two kinds of anything\n".to_owned();
     }
-    let mut kinds: BTreeMap<&str, Vec<&LearnedEffect>> = BTreeMap::new();
-    for effect in &explanation.effects {
-        kinds.entry(&effect.kind).or_default().push(effect);
-    }
-    let mut left = 0;
-    for effects in kinds.values_mut() {
-        // Best known first: those with most runs on the side that has fewer.
-        effects.sort_by_key(|effect| std::cmp::Reverse(effect.runs_this.min(effect.runs_than)));
-        left += effects.len().saturating_sub(most);
-        effects.truncate(most);
-    }
-    let heads = [
-        "of",
-        "this",
-        "than",
-        "where",
-        "time ratio",
-        "runs",
-        "published alone",
-    ];
     let row = |effect: &LearnedEffect| {
-        let mut place = effect
-            .workload
-            .as_deref()
-            .unwrap_or("a new workload")
-            .to_owned();
-        if !effect.within.is_empty() {
-            place.push_str(&format!(", {}", effect.within));
-        }
         [
             effect.kind.clone(),
             effect.this.clone(),
             effect.than.clone(),
-            place,
+            [
+                effect.workload.as_deref().unwrap_or("a new workload"),
+                &effect.within,
+            ]
+            .join(", ")
+            .trim_end_matches(", ")
+            .to_owned(),
             quality::ratio(&effect.time_ratio),
             format!("{} and {}", effect.runs_this, effect.runs_than),
-            or_dash(effect.priors_alone.as_ref().map(quality::ratio)),
         ]
     };
-    let mut text =
-        "\neffects: how many times as long an epoch takes, with 90 % intervals; above 1 is slower\n"
-            .to_owned();
-    text.push_str(&headed(heads, kinds.into_values().flatten().map(row)));
-    if left > 0 {
-        text.push_str(&format!("and {left} more: `--all`\n"));
-    }
-    text
+    let heads = ["of", "this", "than", "where", "time ratio", "runs"];
+    let about =
+        "effects: how many times as long an epoch takes, with 90 % intervals; above 1 is slower";
+    format!(
+        "\n{about}\n{}",
+        headed(heads, explanation.effects.iter().map(row))
+    )
 }
 
 /// What it cannot say, of the data that it has.
@@ -136,20 +114,8 @@ fn limits(head: &Head) -> String {
             "how a new workload behaves: it has seen only one".to_owned(),
         ),
         (
-            counts.configurations < 2,
-            "what another image, compiler or size would change: it has seen one configuration"
-                .to_owned(),
-        ),
-        (
             head.noise_sd.is_none(),
             "how long an epoch takes: none was timed".to_owned(),
-        ),
-        (
-            counts.runs < 20,
-            format!(
-                "much: it has seen {} only, so its intervals are wide",
-                count(counts.runs, "run")
-            ),
         ),
         (
             counts.doubtful > 0 && counts.doubtful == counts.runs,
@@ -157,10 +123,10 @@ fn limits(head: &Head) -> String {
                 .to_owned(),
         ),
         (
-            counts.published > 0,
+            counts.runs < 20,
             format!(
-                "which of {} hold here, before there are runs of this site",
-                count(counts.published, "published effect")
+                "much: it has seen {} only, so its intervals are wide",
+                count(counts.runs, "run")
             ),
         ),
     ];

@@ -1,13 +1,14 @@
 //! What an image file is: looked at, never run.
 
-use std::fs::{self, File, Metadata, OpenOptions};
+use std::fs::{self, Metadata, OpenOptions};
 use std::io::Read;
-use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
+use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 
 use nix::fcntl::OFlag;
 use nix::sys::utsname::uname;
 
+use crate::foundation::filesystem::modified_ms;
 use crate::image::runtime::apptainer::sif::{self, Sif, SifFault};
 use crate::image::runtime::failure::ContainerError;
 
@@ -65,7 +66,7 @@ pub fn inspect(path: &Path) -> Result<ImageFile, ContainerError> {
     let found = fs::metadata(path).map_err(failed)?;
     let absolute = std::path::absolute(path).map_err(failed)?;
     if found.is_dir() {
-        return of_directory(&absolute, &found).map_err(|why| not(why.to_owned()));
+        return sandbox(&absolute, &found).map_err(|why| not(why.to_owned()));
     }
     if !found.is_file() {
         return Err(not("it is neither a file nor a directory".to_owned()));
@@ -107,16 +108,8 @@ pub fn inspect(path: &Path) -> Result<ImageFile, ContainerError> {
     })
 }
 
-fn modified_ms(found: &Metadata) -> u64 {
-    let ms = found
-        .mtime()
-        .saturating_mul(1000)
-        .saturating_add(found.mtime_nsec() / 1_000_000);
-    u64::try_from(ms).unwrap_or(0)
-}
-
 /// To the runtimes every directory is an image; what has no shell and was not made by them runs nothing.
-fn of_directory(path: &Path, found: &Metadata) -> Result<ImageFile, &'static str> {
+fn sandbox(path: &Path, found: &Metadata) -> Result<ImageFile, &'static str> {
     let has = |name: &str| path.join(name).symlink_metadata().is_ok();
     if has("oci-layout") {
         return Err(
@@ -156,36 +149,6 @@ fn bare_kind(head: &[u8]) -> Option<ImageKind> {
     }
 }
 
-/// What files begin with that are taken for images, and what they are.
-const OTHERS: [(&[u8], &str); 11] = [
-    (
-        b"<",
-        "it is a web page or XML, such as a download leaves that failed",
-    ),
-    (
-        b"version https://git-lfs",
-        "it is a pointer of Git LFS; `git lfs pull` fetches the file",
-    ),
-    (
-        b"Bootstrap:",
-        "it is a definition file; `dlrun image build` makes an image of it",
-    ),
-    (
-        b"bootstrap:",
-        "it is a definition file; `dlrun image build` makes an image of it",
-    ),
-    (b"#!", "it is a script"),
-    (b"\x7fELF", "it is a program"),
-    (
-        b"\x1f\x8b",
-        "it is compressed with gzip; an archive of `docker save` must be unpacked and converted",
-    ),
-    (b"\x28\xb5\x2f\xfd", "it is compressed with zstd"),
-    (b"\xfd7zXZ", "it is compressed with xz"),
-    (b"PK\x03\x04", "it is a zip archive"),
-    (b"{", "it is JSON"),
-];
-
 /// What a file is that is no image, for people.
 fn nature(head: &[u8]) -> &'static str {
     let begin = head.trim_ascii_start();
@@ -197,13 +160,13 @@ fn nature(head: &[u8]) -> &'static str {
         () if head.get(257..262) == Some(b"ustar") => {
             "it is a tar archive; `apptainer build IMAGE.sif docker-archive:FILE` makes an image of what `docker save` wrote"
         }
-        () => OTHERS
-            .iter()
-            .find(|(magic, _)| begin.starts_with(magic))
-            .map_or(
-                "it is neither a SIF nor a squashfs nor an ext3 file",
-                |(_, nature)| nature,
-            ),
+        () if begin.starts_with(b"<") => {
+            "it is a web page or XML, such as a download leaves that failed"
+        }
+        () if begin.starts_with(b"version https://git-lfs") => {
+            "it is a pointer of Git LFS; `git lfs pull` fetches the file"
+        }
+        () => "it is neither a SIF nor a squashfs nor an ext3 file",
     }
 }
 
@@ -213,7 +176,7 @@ impl ImageFile {
     pub fn arch_fault(&self) -> Option<String> {
         let machine = uname().ok()?.machine().to_string_lossy().into_owned();
         let arch = self.arch.as_deref()?;
-        (!runs_on(arch, &machine) && !is_emulated(Path::new("/"), arch))
+        (!runs_on(arch, &machine))
             .then(|| format!("it is made for {arch}, and this machine is {machine}"))
     }
 }
@@ -226,25 +189,6 @@ pub fn runs_on(arch: &str, machine: &str) -> bool {
     arch == machine
         || (is_x86(arch) && (machine == "x86_64" || is_x86(machine)))
         || (arch.starts_with("armv") && (machine == "aarch64" || machine.starts_with("armv")))
-}
-
-/// Whether the kernel starts programs of another architecture with QEMU, also where QEMU's file is not seen (flag `F`).
-fn is_emulated(root: &Path, arch: &str) -> bool {
-    let name = match arch {
-        "i686" => "i386",
-        "armv7l" => "arm",
-        other => other,
-    };
-    let path = root
-        .join("proc/sys/fs/binfmt_misc")
-        .join(format!("qemu-{name}"));
-    let mut text = String::new();
-    let read = File::open(path).and_then(|file| file.take(4096).read_to_string(&mut text));
-    let has_flag = text.lines().any(|line| {
-        line.strip_prefix("flags:")
-            .is_some_and(|flags| flags.contains('F'))
-    });
-    read.is_ok() && text.starts_with("enabled") && has_flag
 }
 
 #[cfg(test)]
@@ -292,18 +236,13 @@ mod tests {
         for (bytes, part) in [
             (b"".to_vec(), "empty"),
             (vec![0; 4096], "begins with zeros"),
-            (b"#!/bin/sh\necho\n".to_vec(), "a script"),
             (b"\n <!DOCTYPE html><html>".to_vec(), "web page"),
             (b"<HTML>login".to_vec(), "web page"),
             (with(257, b"ustar"), "tar archive"),
-            (with(0, b"\x1f\x8b"), "gzip"),
             (
                 b"version https://git-lfs.github.com/spec/v1\n".to_vec(),
                 "git lfs pull",
             ),
-            (with(0, b"\x7fELF"), "a program"),
-            (b"Bootstrap: docker\nFrom: x\n".to_vec(), "definition file"),
-            (b"{\"errors\":[]}".to_vec(), "JSON"),
             (b"hello".to_vec(), "neither"),
             (b"hsqs".to_vec(), "neither"),
             (with(7, b"\xff\xfe"), "neither"),
@@ -397,32 +336,5 @@ mod tests {
             fault.contains("mips") && fault.contains(&machine),
             "{fault}"
         );
-    }
-
-    #[test]
-    fn emulation_counts_where_it_reaches_into_containers() {
-        let root = tempfile::tempdir().expect("temp");
-        let dir = root.path().join("proc/sys/fs/binfmt_misc");
-        fs::create_dir_all(&dir).expect("ours");
-        let with = |name: &str, text: &str| {
-            fs::write(dir.join(name), text).expect("ours");
-            (
-                is_emulated(root.path(), "aarch64"),
-                is_emulated(root.path(), "i686"),
-            )
-        };
-        assert_eq!(
-            with(
-                "qemu-aarch64",
-                "enabled\ninterpreter /usr/bin/qemu\nflags: OC\n"
-            ),
-            (false, false)
-        );
-        assert_eq!(
-            with("qemu-aarch64", "disabled\nflags: OCF\n"),
-            (false, false)
-        );
-        assert_eq!(with("qemu-aarch64", "enabled\nflags: OCF\n"), (true, false));
-        assert_eq!(with("qemu-i386", "enabled\nflags: F\n"), (true, true));
     }
 }

@@ -1,12 +1,9 @@
 //! Where a runtime's own files lie: its starter, its helper programs, its configuration.
 
-use std::collections::BTreeMap;
 use std::fs;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
-
-use serde::{Deserialize, Serialize};
 
 use crate::foundation::command::Tool;
 use crate::image::runtime::host_view::{HostView, bounded_text};
@@ -27,89 +24,17 @@ pub struct Installation {
 
 const PATIENCE: Duration = Duration::from_secs(5);
 
-/// The directories of a runtime, which stay where they are as long as its command does.
-#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
-pub(crate) struct Places {
-    libexec: Option<PathBuf>,
-    conf_dir: Option<PathBuf>,
-}
-
-impl Places {
-    /// Looks where installations lie; where that does not find them, the runtime is asked (`buildcfg`, 41 ms).
-    pub(crate) fn look(around: &HostView<'_>, command: &Path) -> Self {
-        let usual = Self::usual(around, command);
-        if usual.libexec.is_some() && usual.conf_dir.is_some() {
-            return usual;
-        }
-        let said = Self::buildcfg(command);
-        Self {
-            libexec: usual.libexec.or(said.libexec),
-            conf_dir: usual.conf_dir.or(said.conf_dir),
-        }
-    }
-
-    /// Beside the command, links followed: `PREFIX/bin/apptainer` has `PREFIX/libexec/apptainer` or, in Debian's
-    /// package, `/usr/lib/x86_64-linux-gnu/apptainer`; the configuration is in `PREFIX/etc`, for `/usr` in `/etc`.
-    fn usual(around: &HostView<'_>, command: &Path) -> Self {
-        let Ok(command) = command.canonicalize() else {
-            return Self::default();
-        };
-        let Some(prefix) = command.parent().and_then(Path::parent) else {
-            return Self::default();
-        };
-        let multiarch = format!("lib/{}-linux-gnu", std::env::consts::ARCH);
-        let dirs = ["libexec", "lib", "lib64", &multiarch].map(|dir| prefix.join(dir));
-        let mut libexec = dirs.iter().flat_map(|dir| names_in(dir));
-        let etc = if prefix == around.path("usr") {
-            around.path("etc")
-        } else {
-            prefix.join("etc")
-        };
-        let mut conf = names_in(&etc);
-        Self {
-            libexec: libexec.find(|dir| dir.join("bin/starter").exists()),
-            conf_dir: conf.find(|dir| conf_file(dir).is_some()),
-        }
-    }
-
-    /// `LIBEXECDIR=/usr/lib/x86_64-linux-gnu`, `APPTAINER_CONFDIR=/etc/apptainer`.
-    fn buildcfg(command: &Path) -> Self {
-        let tool = Tool::new(command)
-            .arg("buildcfg")
-            .timeout(PATIENCE)
-            .output_limit(64 << 10);
-        let said = match tool.run() {
-            Ok(output) if output.status.success() => output.stdout,
-            _ => return Self::default(),
-        };
-        let values: BTreeMap<&str, &str> = said
-            .lines()
-            .filter_map(|line| line.trim().split_once('='))
-            .collect();
-        let dir = |key: &str| {
-            values
-                .get(key)
-                .map(PathBuf::from)
-                .filter(|dir| dir.is_absolute())
-        };
-        let libexec = dir("LIBEXECDIR").map(|dir| names_in(&dir).collect::<Vec<_>>());
-        let conf_dir = prefixes_of(None)
-            .iter()
-            .find_map(|prefix| dir(&format!("{prefix}_CONFDIR")));
-        Self {
-            libexec: libexec
-                .into_iter()
-                .flatten()
-                .find(|dir| dir.join("bin/starter").exists()),
-            conf_dir: conf_dir.filter(|dir| dir.is_dir()),
-        }
-    }
-}
+/// Where `libexec` and `conf_dir` of an [`Installation`] are, as far as that is known.
+type Places = (Option<PathBuf>, Option<PathBuf>);
 
 impl Installation {
-    /// What lies in the runtime's directories now.
-    pub(crate) fn of(places: Places) -> Self {
-        let Places { libexec, conf_dir } = places;
+    /// Looks where installations lie; where that does not find them, the runtime is asked (`buildcfg`, 41 ms).
+    pub(crate) fn find(around: &HostView<'_>, command: &Path) -> Self {
+        let (mut libexec, mut conf_dir) = beside(around, command).unwrap_or_default();
+        if libexec.is_none() || conf_dir.is_none() {
+            let said = buildcfg(command);
+            (libexec, conf_dir) = (libexec.or(said.0), conf_dir.or(said.1));
+        }
         let allowed = conf_dir.as_deref().is_none_or(allows_setuid);
         let starter = libexec.as_ref().map(|dir| dir.join("bin/starter-suid"));
         Self {
@@ -122,6 +47,49 @@ impl Installation {
             conf_dir,
         }
     }
+}
+
+/// Beside the command, links followed: `PREFIX/bin/apptainer` has `PREFIX/libexec/apptainer` or, in Debian's package,
+/// `/usr/lib/x86_64-linux-gnu/apptainer`; the configuration is in `PREFIX/etc`, for `/usr` in `/etc`.
+fn beside(around: &HostView<'_>, command: &Path) -> Option<Places> {
+    let command = command.canonicalize().ok()?;
+    let prefix = command.parent()?.parent()?;
+    let multiarch = format!("lib/{}-linux-gnu", std::env::consts::ARCH);
+    let dirs = ["libexec", "lib", "lib64", &multiarch].map(|dir| prefix.join(dir));
+    let mut libexec = dirs.iter().flat_map(|dir| names_in(dir));
+    let etc = if prefix == around.path("usr") {
+        around.path("etc")
+    } else {
+        prefix.join("etc")
+    };
+    let libexec = libexec.find(|dir| dir.join("bin/starter").exists());
+    Some((libexec, names_in(&etc).find(|dir| conf_file(dir).is_some())))
+}
+
+/// `LIBEXECDIR=/usr/lib/x86_64-linux-gnu`, `APPTAINER_CONFDIR=/etc/apptainer`.
+fn buildcfg(command: &Path) -> Places {
+    let tool = Tool::new(command)
+        .arg("buildcfg")
+        .timeout(PATIENCE)
+        .output_limit(64 << 10);
+    let said = match tool.run() {
+        Ok(output) if output.status.success() => output.stdout,
+        _ => return Places::default(),
+    };
+    let dir = |key: &str| {
+        let mut values = said.lines().filter_map(|line| line.trim().split_once('='));
+        let (_, dir) = values.find(|(name, _)| *name == key)?;
+        Some(PathBuf::from(dir)).filter(|dir| dir.is_absolute())
+    };
+    let libexec = dir("LIBEXECDIR").and_then(|dir| {
+        let mut dirs = names_in(&dir);
+        dirs.find(|dir| dir.join("bin/starter").exists())
+    });
+    let prefixes = prefixes_of(None);
+    let mut conf_dirs = prefixes
+        .iter()
+        .filter_map(|prefix| dir(&format!("{prefix}_CONFDIR")));
+    (libexec, conf_dirs.find(|dir| dir.is_dir()))
 }
 
 /// Directories of the runtimes in a directory: they are called like the commands.
@@ -167,14 +135,11 @@ mod tests {
     }
 
     fn look(root: &Path, command: &Path) -> Installation {
-        Installation::of(Places::look(
-            &HostView {
-                root,
-                variable: &|_| None,
-                shared_tmp: None,
-            },
-            command,
-        ))
+        let around = HostView {
+            root,
+            variable: &|_| None,
+        };
+        Installation::find(&around, command)
     }
 
     #[test]

@@ -21,7 +21,6 @@ pub(crate) const APPTAINER: Facts = Facts {
     prefix: "APPTAINER",
     // It takes those of Singularity too.
     obeyed_prefixes: &["APPTAINER", "SINGULARITY"],
-    cache: ".apptainer/cache",
     features: &[
         (Feature::Rocm, Version(1, 0, 0)),
         // setGPUConfig in internal/pkg/runtime/launch/launcher_linux.go: v1.2.2 warns, v1.2.3 does not.
@@ -32,8 +31,6 @@ pub(crate) const APPTAINER: Facts = Facts {
         (Feature::Cwd, Version(1, 3, 0)),
         (Feature::Unsquash, Version(1, 1, 0)),
         (Feature::FakerootFallback, Version(1, 1, 0)),
-        (Feature::IgnoreSubuid, Version(1, 1, 0)),
-        (Feature::ImpliedFakeroot, Version(1, 1, 0)),
     ],
     evaluation: |_| Evaluation::DoubleQuotes,
 };
@@ -50,7 +47,6 @@ pub(crate) const SINGULARITY: Facts = Facts {
     command: "singularity",
     prefix: "SINGULARITY",
     obeyed_prefixes: &["SINGULARITY"],
-    cache: ".singularity/cache",
     // cmd/internal/cli/action_flags.go, but for `--tmp-sandbox`: singularity.go beside it, v4.1.0.
     features: &[
         (Feature::Rocm, Version(3, 5, 0)),

@@ -4,7 +4,6 @@ use std::io;
 
 use nix::errno::Errno;
 use nix::sched::CloneFlags;
-use serde::{Deserialize, Serialize};
 
 use crate::foundation::command::try_unshare;
 use crate::image::runtime::host_view::{HostView, bounded_text};
@@ -13,46 +12,13 @@ use crate::image::runtime::kinds::facts_of;
 const USER: &[CloneFlags] = &[CloneFlags::CLONE_NEWUSER];
 const USER_AND_MOUNT: &[CloneFlags] = &[CloneFlags::CLONE_NEWUSER, CloneFlags::CLONE_NEWNS];
 
-/// The kernel's switches; `None`: this kernel has no such switch.
-#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
-pub(crate) struct Switches {
-    /// `user.max_user_namespaces`.
-    max: Option<u64>,
-    /// `kernel.unprivileged_userns_clone`, of Debian's kernels.
-    clone: Option<u64>,
-    /// `kernel.apparmor_restrict_unprivileged_userns`, of Ubuntu's kernels.
-    apparmor: Option<u64>,
-}
-
-impl Switches {
-    pub(crate) fn read(around: &HostView<'_>) -> Self {
-        let number = |name: &str| {
-            around
-                .text(&format!("/proc/sys/{name}"))
-                .ok()?
-                .trim()
-                .parse()
-                .ok()
-        };
-        Self {
-            max: number("user/max_user_namespaces"),
-            clone: number("kernel/unprivileged_userns_clone"),
-            apparmor: number("kernel/apparmor_restrict_unprivileged_userns"),
-        }
-    }
-
-    /// The switch that forbids them.
-    fn closed(&self) -> Option<&'static str> {
-        match self {
-            Self { max: Some(0), .. } => Some("user.max_user_namespaces is 0"),
-            Self { clone: Some(0), .. } => Some("kernel.unprivileged_userns_clone is 0"),
-            Self {
-                apparmor: Some(1), ..
-            } => Some("kernel.apparmor_restrict_unprivileged_userns is 1"),
-            _ => None,
-        }
-    }
-}
+/// Switches of kernels, of Debian's and of Ubuntu's, with the value that forbids them.
+const SWITCHES: [(&str, &str); 3] = [
+    ("user/max_user_namespaces", "0"),
+    ("kernel/unprivileged_userns_clone", "0"),
+    (APPARMOR, "1"),
+];
+const APPARMOR: &str = "kernel/apparmor_restrict_unprivileged_userns";
 
 /// Tries it: a user namespace, and in it a mount namespace.
 pub(crate) fn attempt() -> io::Result<()> {
@@ -63,28 +29,27 @@ pub(crate) fn attempt() -> io::Result<()> {
 /// Why there are none; `None`: they work. What the kernel does counts; its switches only explain it.
 pub(crate) fn missing(
     around: &HostView<'_>,
-    switches: &Switches,
     attempt: impl FnOnce() -> io::Result<()>,
 ) -> Option<String> {
     let error = attempt().err()?;
-    if switches.apparmor == Some(1) && has_apparmor_profile(around) {
+    let is_closed = |(name, closed): &&(&str, &str)| {
+        let text = around.text(&format!("/proc/sys/{name}"));
+        text.is_ok_and(|text| text.trim() == *closed)
+    };
+    let closed = SWITCHES.iter().find(is_closed);
+    if closed.is_some_and(|(name, _)| *name == APPARMOR) && has_apparmor_profile(around) {
         return None;
     }
-    Some(
-        match (switches.closed(), error.raw_os_error().map(Errno::from_raw)) {
-            (Some(switch), _) => switch.to_owned(),
-            // `unshare(2)`: ENOSPC, of this user or of one of the namespaces around us.
-            (None, Some(Errno::ENOSPC)) => {
-                "the limit user.max_user_namespaces is reached".to_owned()
-            }
-            (None, Some(Errno::EPERM | Errno::EACCES)) => {
-                "the kernel refuses them (a security module or a container around this node)"
-                    .to_owned()
-            }
-            (None, Some(Errno::EINVAL)) => "this kernel has none".to_owned(),
-            (None, _) => format!("the kernel says: {error}"),
-        },
-    )
+    Some(match (closed, error.raw_os_error().map(Errno::from_raw)) {
+        (Some((name, value)), _) => format!("{} is {value}", name.replace('/', ".")),
+        // `unshare(2)`: ENOSPC, of this user or of one of the namespaces around us.
+        (None, Some(Errno::ENOSPC)) => "the limit user.max_user_namespaces is reached".to_owned(),
+        (None, Some(Errno::EPERM | Errno::EACCES)) => {
+            "the kernel refuses them (a security module or a container around this node)".to_owned()
+        }
+        (None, Some(Errno::EINVAL)) => "this kernel has none".to_owned(),
+        (None, _) => format!("the kernel says: {error}"),
+    })
 }
 
 /// Apptainer's packages bring a profile that lets its starter make them while others may not (Apptainer 1.4,
@@ -114,9 +79,8 @@ mod tests {
         let around = HostView {
             root: root.path(),
             variable: &|_| None,
-            shared_tmp: None,
         };
-        missing(&around, &Switches::read(&around), || {
+        missing(&around, || {
             failure.map_or(Ok(()), |errno| Err(errno.into()))
         })
     }

@@ -4,47 +4,30 @@ use std::path::Path;
 use std::time::Duration;
 
 use nix::unistd::{Uid, User};
-use serde::{Deserialize, Serialize};
 
 use crate::foundation::command::{Tool, find_in};
 use crate::image::runtime::host_view::HostView;
 
 const PATIENCE: Duration = Duration::from_secs(5);
 
-/// The lengths of this user's longest ranges.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
-pub(crate) struct Ranges {
-    pub(crate) uids: u64,
-    pub(crate) gids: u64,
-}
-
-/// Looks for this user's ranges. The flag is false where the site's directory of users should know them and gave no
-/// answer.
-pub(crate) fn look(around: &HostView<'_>, uid: u32) -> (Ranges, bool) {
+/// The lengths of this user's longest ranges of user ids and of group ids.
+pub(crate) fn longest_ranges(around: &HostView<'_>, uid: u32) -> (u64, u64) {
     let name = User::from_uid(Uid::from_raw(uid))
         .ok()
         .flatten()
         .map(|user| user.name);
     let file = |path: &str| longest(&around.text(path).unwrap_or_default(), name.as_deref(), uid);
-    let mut found = Ranges {
-        uids: file("etc/subuid"),
-        gids: file("etc/subgid"),
-    };
-    let mut is_settled = true;
-    let asks = comes_from_a_directory(&around.text("etc/nsswitch.conf").unwrap_or_default());
-    if let Some(name) = name.filter(|_| asks) {
-        let getsubids = find_in("getsubids", &around.helper_dirs(None));
-        let mut ask = |options: &[&str]| {
-            let count = getsubids
-                .as_deref()
-                .and_then(|tool| getsubids_longest(tool, options, &name));
-            is_settled &= count.is_some();
-            count.unwrap_or(0)
-        };
-        found.uids = found.uids.max(ask(&[]));
-        found.gids = found.gids.max(ask(&["-g"]));
+    let (uids, gids) = (file("etc/subuid"), file("etc/subgid"));
+    if !comes_from_a_directory(&around.text("etc/nsswitch.conf").unwrap_or_default()) {
+        return (uids, gids);
     }
-    (found, is_settled)
+    let getsubids = find_in("getsubids", &around.helper_dirs(None));
+    let ask =
+        |options: &[&str]| getsubids_longest(getsubids.as_deref()?, options, name.as_deref()?);
+    (
+        uids.max(ask(&[]).unwrap_or(0)),
+        gids.max(ask(&["-g"]).unwrap_or(0)),
+    )
 }
 
 /// The longest of a user's ranges in the text of `/etc/subuid` or `/etc/subgid`: `alice:100000:65536` or

@@ -21,6 +21,15 @@ const OLD_NAMES: [(&str, &str); 10] = [
     ("mxnet", "ai_framework-mxnet"),
 ];
 
+/// What a description may consist of.
+const PARTS: [&str; 5] = [
+    "job_options",
+    "target",
+    "application",
+    "optimisation",
+    "optimization",
+];
+
 /// A value that is neither empty nor an object.
 struct Leaf {
     /// Its text; `None`: it is a list.
@@ -85,7 +94,7 @@ impl Document {
         }
     }
 
-    /// Adds what a value holds. Of a key that occurs twice the last counts, as all readers of JSON have it.
+    /// Adds what a value holds.
     fn add(
         &mut self,
         text: &str,
@@ -97,9 +106,8 @@ impl Document {
     ) {
         let value = match &node.value {
             Value::Object(pairs) => {
-                let keys = pairs.iter().map(|(key, _)| string(text, key));
-                let last: BTreeMap<String, usize> = keys.zip(0..).collect();
-                for (at, (key, node)) in pairs.iter().enumerate() {
+                let mut keys = BTreeSet::new();
+                for (key, node) in pairs {
                     let key = string(text, key);
                     let old = OLD_NAMES.iter().find(|(old, _)| *old == key);
                     let name = old.map_or(key.as_str(), |(_, name)| name);
@@ -109,13 +117,12 @@ impl Document {
                         path => format!("{path}.{key}"),
                     };
                     let (path, about) = (joined(path, name), joined(about, &key));
-                    if last.get(&key) != Some(&at) {
+                    if keys.insert(path.clone()) {
+                        self.add(text, &path, &about, node, place, draft);
+                    } else {
                         let origin = Origin::new(about, place(&node.span));
-                        let what = "occurs twice: the last one counts, this one is left out";
-                        draft.note(&origin, what);
-                        continue;
+                        draft.refuse(&origin, "occurs twice");
                     }
-                    self.add(text, &path, &about, node, place, draft);
                 }
                 return;
             }
@@ -247,60 +254,20 @@ fn what_is_wrong(text: &str, root: &Node<'_>) -> Option<&'static str> {
     let Value::Object(pairs) = &root.value else {
         return Some("this JSON is no job description: it is no object");
     };
-    let value = |name: &str| {
-        let mut found = pairs.iter().filter(|(key, _)| string(text, key) == name);
-        found.next_back().map(|(_, node)| &node.value)
+    let has = |names: &[&str]| {
+        pairs
+            .iter()
+            .any(|(key, _)| names.contains(&string(text, key).as_str()))
     };
-    let holds = |names: &[&str]| names.iter().any(|name| value(name).is_some());
-    let parts = [
-        "job_options",
-        "target",
-        "application",
-        "optimisation",
-        "optimization",
-    ];
-    match value("job") {
+    let job = pairs.iter().find(|(key, _)| string(text, key) == "job");
+    match job.map(|(_, node)| &node.value) {
         Some(Value::Object(pairs)) if pairs.is_empty() => Some("`job` is empty"),
         Some(Value::Object(_)) => None,
         Some(_) => Some("`job` is no object"),
-        None if holds(&["container_file", "container_name", "image_type"]) => Some(
-            "this is an entry of MODAK's image catalogue, no job; a job file names its image with `image.uri`",
-        ),
-        None if holds(&parts) => None,
+        // An entry of MODAK's image catalogue has parts of the same names.
+        None if has(&PARTS) && !has(&["container_file", "container_name", "image_type"]) => None,
         None => {
             Some("this JSON is no job description of MODAK: it has neither `job` nor `application`")
         }
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_fault_of_the_json_is_at_its_place() {
-        let mut draft = Draft::default();
-        let mut fault = |text: &str| {
-            Document::parse(text, &mut draft)
-                .err()
-                .map(|fault| fault.span)
-        };
-        assert_eq!(fault("{\n  \"job\": }\n"), Some(Some(11..11)));
-        assert_eq!(fault("\"job\": {\"a\": x}"), Some(Some(13..13)));
-        assert_eq!(fault("{\"job\": {\"a\": 1}}"), None);
-    }
-
-    #[test]
-    fn of_a_key_that_stands_twice_the_last_counts() {
-        let mut draft = Draft::default();
-        let text = r#"{"job": {"job_options": {"queue": "a", "queue": "\u00e9\ud83d\ude00"}}}"#;
-        let mut document = Document::parse(text, &mut draft).expect("a job");
-        let (queue, origin) = document
-            .text("job_options.queue", &mut draft)
-            .expect("a queue");
-        assert_eq!(
-            (queue.as_str(), &text[origin.span]),
-            ("é😀", "\"\\u00e9\\ud83d\\ude00\"")
-        );
     }
 }

@@ -15,11 +15,10 @@ use crate::job::SchedulerKind;
 use document::Document;
 use sizes::Sizes;
 
-const TITLE: &str = "From a job description of MODAK. `dlrun check` tells whether it can run.";
+const TITLE: &str = "From a job description of MODAK. `dlrun check` shows whether it can run.";
 /// Where the training is described.
 const TRAINING: &str = "optimisation.app_type-ai_training";
 const FRAMEWORKS: [&str; 5] = ["tensorflow", "pytorch", "keras", "cntk", "mxnet"];
-const DATA_SETS: [&str; 3] = ["imagenet", "cifar", "mnist"];
 
 /// Keys that one of the job file says too, and how their values are written.
 const KEYS: [(&str, &str, Form); 10] = [
@@ -48,7 +47,7 @@ const NOTES: &str = "
 job_script build_script job_content build_content | names where MODAK puts its result; `dlrun convert -o FILE` and `dlrun render` do that
 target.name | names a site of MODAK's database; dlrun asks the machine that it runs on
 job_options.standard_output_file job_options.standard_error_file | dlrun writes output and errors to NAME-JOBID.out in `run.workdir`
-application.app_tag optimisation.enable_opt_build optimisation.opt_build.cpu_type | chose an image of MODAK's; name yours in `[image]`
+application.app_tag optimisation.enable_opt_build optimisation.opt_build.cpu_type optimisation.opt_build.acc_type | chose an image of MODAK's; name yours in `[image]`
 application.minimal_efficiency | is for MODAK's model of scaling; dlrun starts the ranks asked for
 optimisation.enable_autotuning optimisation.autotuning | dlrun tunes nothing
 optimisation.app_type-hpc | MPI comes from the image or from `run.modules`; the rest has no meaning here
@@ -58,9 +57,6 @@ optimisation.app_type-ai_inference optimisation.app_type-big_data *.data.size *.
 *.config.distributed_training | how the program gets onto the nodes is `run.launcher`
 *.data.location | is not handed to the program; write it among its arguments
 ";
-
-/// Values of the specification's own examples that are none.
-const PLACEHOLDERS: [&str; 4] = ["date/time", "arch", "git://solver", "script to run "];
 
 /// Converts a description.
 pub(super) fn convert(text: &str) -> Result<Converted, Vec<Problem>> {
@@ -82,18 +78,8 @@ struct Modak<'a> {
 }
 
 impl Modak<'_> {
-    /// A text, unless it is the specification's placeholder.
     fn text(&mut self, path: &str) -> Option<(String, Origin)> {
-        let (text, origin) = self.document.text(path, self.draft)?;
-        if PLACEHOLDERS
-            .iter()
-            .any(|known| text == *known || (known.ends_with(' ') && text.starts_with(known)))
-        {
-            self.draft
-                .note(&origin, "is the specification's placeholder, no value");
-            return None;
-        }
-        Some((text, origin))
+        self.document.text(path, self.draft)
     }
 
     /// One word in small letters. A list of them, as `x86/arm/amd/power`, is the specification's sheet and no job.
@@ -107,21 +93,12 @@ impl Modak<'_> {
         Some((word.to_ascii_lowercase(), origin))
     }
 
-    fn set(&mut self, key: &'static str, form: Form, text: &str, origin: &Origin) {
-        match form.value(text) {
-            Some(value) => self.draft.set(key, value, origin),
-            None => self
-                .draft
-                .refuse(origin, format!("`{text}` cannot be written as `{key}`")),
-        }
-    }
-
     fn read(&mut self) {
         let kind = self.read_target();
         self.read_name();
         for (path, key, form) in KEYS {
             if let Some((text, origin)) = self.text(&path.replace('*', TRAINING)) {
-                self.set(key, form, &text, &origin);
+                self.draft.set_text(key, form, &text, &origin);
             }
         }
         let sizes = Sizes::read(self.document, self.draft);
@@ -132,16 +109,8 @@ impl Modak<'_> {
             self.draft.set("resources.exclusive", true, &origin);
         }
         let to = self.text("job_options.email_address");
-        match (self.text("job_options.request_event_notification"), &to) {
-            (Some((events, origin)), to) => mail::set(self.draft, (&events, &origin), to.as_ref()),
-            (None, Some((_, origin))) => {
-                self.draft.note(
-                    origin,
-                    "no events are named, so no mail is sent: `resources.mail`",
-                );
-            }
-            (None, None) => {}
-        }
+        let on = self.text("job_options.request_event_notification");
+        mail::set(self.draft, on, to);
         if let Some((false, origin)) = self
             .document
             .flag("job_options.combine_stdout_stderr", self.draft)
@@ -186,20 +155,18 @@ impl Modak<'_> {
         let Some((name, origin)) = self.text("job_options.job_name") else {
             return;
         };
-        if Draft::takes("name", &Value::Text(name.clone())) {
-            return self.draft.set("name", name, &origin);
-        }
         let is_usable = |c: char| c.is_alphanumeric() || "._+-".contains(c);
         let usable = |c: char| if is_usable(c) { c } else { '-' };
         let cleaned: String = name.chars().map(usable).take(40).collect();
-        let cleaned = Value::from(cleaned.trim_matches(|c: char| !c.is_alphanumeric()));
-        let what = if Draft::takes("name", &cleaned) {
+        let cleaned = cleaned.trim_matches(|c: char| !c.is_alphanumeric());
+        let is_taken = Draft::takes("name", &cleaned.into());
+        if is_taken {
             self.draft.set("name", cleaned, &origin);
-            "cannot name a job as it is"
-        } else {
-            "cannot name a job; the file's name serves"
-        };
-        self.draft.note(&origin, format!("{name:?} {what}"));
+        }
+        if cleaned != name || !is_taken {
+            let what = format!("{name:?} cannot name a job as it is");
+            self.draft.note(&origin, what);
+        }
     }
 
     /// A bare number is MiB to Slurm and bytes to PBS.
@@ -208,7 +175,8 @@ impl Modak<'_> {
         let form = Size(if is_pbs { 1 } else { 1 << 20 });
         let each = self.text("job_options.minimum_memory_per_processor");
         if let Some((text, origin)) = self.text("job_options.memory_limit") {
-            self.set("resources.memory", form, &text, &origin);
+            self.draft
+                .set_text("resources.memory", form, &text, &origin);
             if is_pbs && sizes.nodes.as_ref().is_some_and(|(nodes, _)| *nodes > 1) {
                 let what = "is taken for each node; PBS would have taken it for the whole job";
                 self.draft.note(&origin, what);
@@ -219,7 +187,10 @@ impl Modak<'_> {
                 let what = "`memory_limit` is given too, and only one can hold";
                 self.draft.note(&origin, what);
             }
-            Some((text, origin)) => self.set("resources.memory_per_cpu", form, &text, &origin),
+            Some((text, origin)) => {
+                self.draft
+                    .set_text("resources.memory_per_cpu", form, &text, &origin)
+            }
             None => {}
         }
     }
@@ -363,7 +334,6 @@ impl Modak<'_> {
         let text = text.trim();
         let words = simple_command(text)
             .filter(|words| !words.is_empty() && around.iter().all(Option::is_none));
-        let needs_shell = words.is_none();
         let words = words.unwrap_or_else(|| {
             // The program's own exit code is the job's; without what comes before, it does not start.
             let [before, after] = around.map(|step| step.map(|(text, _)| text));
@@ -380,10 +350,6 @@ impl Modak<'_> {
             ]
         });
         self.draft.set("run.command", words, &origin);
-        if needs_shell {
-            let prose = "Shell text, as MODAK has it: variables and operators need a shell.";
-            self.draft.comment("run.command", prose);
-        }
     }
 
     /// A description without a program is no job yet. What it does say is worth having; the command fails until it is written.
@@ -391,8 +357,6 @@ impl Modak<'_> {
         let origin = Origin::new("application.executable", 0..0);
         self.draft
             .set("run.command", vec!["false".to_owned()], &origin);
-        let prose = "The description names no program: write yours here.";
-        self.draft.comment("run.command", prose);
         let what = "no program is named; `run.command` must be written by hand";
         self.draft.refuse(&origin, what);
     }
@@ -443,36 +407,15 @@ impl Modak<'_> {
                 .note(&origin, format!("`{word}` has no meaning here"));
         }
         if let Some((name, origin)) = self.text(&format!("{TRAINING}.data.basedata")) {
-            let lower = name.to_ascii_lowercase();
-            if DATA_SETS.iter().any(|known| lower.starts_with(known)) && !name.contains('/') {
-                self.draft.set("workload.dataset", lower, &origin);
-            } else {
-                let what = format!("`{name}` names no data set ({})", DATA_SETS.join(", "));
-                self.draft.note(&origin, what);
-            }
+            self.draft
+                .set("workload.dataset", name.to_ascii_lowercase(), &origin);
         }
         self.read_framework();
-        let has_image = self.draft.holds("image.uri") || self.draft.holds("image.path");
-        if let Some((kind, origin)) = self.word("optimisation.opt_build.acc_type") {
-            // The catalogue has images for GPUs of both makers.
-            if kind == "amd" && !has_image && self.draft.holds("framework.name") {
-                self.draft.set("image.gpu", "amd", &origin);
-            } else if kind != "none" {
-                let what = "chose an image of MODAK's; name yours in `[image]`";
-                self.draft.note(&origin, what);
-            }
-        }
     }
 
     /// The framework that is named, else the only one that has a block.
     fn read_framework(&mut self) {
-        let mut named = self.word(&format!("{TRAINING}.config.ai_framework"));
-        if let Some((word, origin)) =
-            named.take_if(|(word, _)| !FRAMEWORKS.contains(&word.as_str()))
-        {
-            let what = format!("`{word}` names no framework ({})", FRAMEWORKS.join(", "));
-            self.draft.note(&origin, what);
-        }
+        let named = self.word(&format!("{TRAINING}.config.ai_framework"));
         let path = |name: &str| format!("{TRAINING}.ai_framework-{name}");
         let described = FRAMEWORKS.map(|name| (name, self.document.holds(&path(name))));
         let described: Vec<&str> = described

@@ -2,7 +2,6 @@
 
 use super::document::Document;
 use crate::job::convert::draft::{Draft, Origin};
-use crate::job::convert::shape::{Asked, shape};
 
 /// A number and its place.
 type Count = Option<(u32, Origin)>;
@@ -51,12 +50,9 @@ impl Sizes {
     /// The ranks decide: MODAK starts exactly as many, whatever nodes and tasks per node make.
     fn set_ranks(&self, draft: &mut Draft) {
         let tasks = self.ranks.as_ref().or(self.cores.as_ref());
-        let made = shape(Asked {
-            nodes: value(&self.nodes),
-            tasks: tasks.map(|(tasks, _)| *tasks),
-            tasks_per_node: value(&self.per_node),
-        });
-        let (nodes, each) = (made.nodes, made.tasks_per_node);
+        let asked = tasks.map(|(tasks, _)| *tasks);
+        let (nodes, each) = shape(value(&self.nodes), asked, value(&self.per_node));
+        let all = nodes.saturating_mul(each);
         if let Some((_, origin)) = self.nodes.as_ref().or(tasks.filter(|_| nodes > 1)) {
             draft.set("resources.nodes", nodes, origin);
         }
@@ -76,12 +72,11 @@ impl Sizes {
         };
         let others = [
             (&self.nodes, nodes),
-            (&self.cores, made.tasks),
+            (&self.cores, all),
             (&self.per_node, each),
         ];
         for (asked, made_of_it) in others {
             if let Some((_, origin)) = asked.as_ref().filter(|(asked, _)| *asked != made_of_it) {
-                let all = made.tasks;
                 draft.note(
                     origin,
                     format!("the {all} of `{decides}` decide: {each} on each of {nodes} nodes"),
@@ -135,6 +130,71 @@ impl Sizes {
         if let Some((ranks, origin)) = self.ranks.as_ref().filter(|(ranks, _)| *ranks > 1) {
             let how = "`app_type` is not mpi, so the program is started once; write `run.launcher = \"mpi\"` for ranks";
             draft.note(origin, format!("{ranks} ranks are not started: {how}"));
+        }
+    }
+}
+
+/// Nodes, and tasks on each: exactly the tasks that are asked for, and no more nodes than asked for.
+///
+/// Tasks in all beat tasks per node, which is a maximum beside them. Every node gets the same number of tasks, so the nodes must
+/// divide them: the most nodes that do, up to those asked for. Without a number of nodes there are as few as the tasks per node
+/// allow.
+fn shape(nodes: Option<u32>, tasks: Option<u32>, per_node: Option<u32>) -> (u32, u32) {
+    let Some(tasks) = tasks else {
+        return (nodes.unwrap_or(1), per_node.unwrap_or(1));
+    };
+    let divides = |nodes: &u32| *nodes > 0 && tasks.is_multiple_of(*nodes);
+    let nodes = match (nodes, per_node) {
+        (Some(nodes), _) => (1..=nodes.min(tasks)).rev().find(divides),
+        (None, Some(most)) => (tasks.div_ceil(most.max(1))..=tasks).find(divides),
+        (None, None) => None,
+    };
+    let nodes = nodes.unwrap_or(1);
+    (nodes, tasks / nodes)
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    fn of(nodes: u32, tasks: u32, per_node: u32) -> (u32, u32) {
+        let some = |number: u32| Some(number).filter(|number| *number > 0);
+        shape(some(nodes), some(tasks), some(per_node))
+    }
+
+    #[test]
+    fn tasks_decide_and_nodes_are_never_more_than_asked_for() {
+        for ((nodes, tasks, per_node), expected) in [
+            ((2, 80, 40), (2, 40)),
+            ((2, 80, 1), (2, 40)),
+            ((2, 40, 40), (2, 20)),
+            ((4, 48, 24), (4, 12)),
+            ((3, 8, 0), (2, 4)),
+            ((4, 2, 0), (2, 1)),
+            ((0, 256, 128), (2, 128)),
+            ((0, 100, 48), (4, 25)),
+            ((0, 256, 1), (256, 1)),
+            ((0, 16, 0), (1, 16)),
+            ((2, 0, 4), (2, 4)),
+            ((0, 0, 0), (1, 1)),
+        ] {
+            assert_eq!(
+                of(nodes, tasks, per_node),
+                expected,
+                "{nodes} {tasks} {per_node}"
+            );
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn there_are_exactly_the_tasks_asked_for(nodes in 0_u32..200, tasks in 1_u32..5000, per_node in 0_u32..200) {
+            let (made, each) = of(nodes, tasks, per_node);
+            prop_assert_eq!(made * each, tasks);
+            prop_assert!(nodes == 0 || made <= nodes);
+            prop_assert!(nodes > 0 || per_node == 0 || each <= per_node);
         }
     }
 }

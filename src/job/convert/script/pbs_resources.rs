@@ -4,7 +4,6 @@ use crate::foundation::diagnostic::Problem;
 use crate::foundation::units::Bytes;
 use crate::job::convert::draft::{Draft, Origin};
 use crate::job::convert::form::Form;
-use crate::job::convert::shape::{Asked, Shape, shape};
 use crate::job::convert::size;
 
 /// Nodes that are all alike.
@@ -19,6 +18,16 @@ struct Chunk {
     features: Vec<String>,
 }
 
+/// How GPUs are shared, as Torque writes it behind their number.
+const MODES: [&str; 6] = [
+    "shared",
+    "exclusive_process",
+    "exclusive_thread",
+    "reseterr",
+    "default",
+    "excl",
+];
+
 /// Resources, the keys that say the same, and how their values are written.
 const KEYS: [(&str, &str, Form); 8] = [
     ("walltime", "resources.walltime", Form::Seconds),
@@ -30,21 +39,11 @@ const KEYS: [(&str, &str, Form); 8] = [
     ("gres", "resources.licenses", Form::Licenses),
     ("pmem", "resources.memory_per_cpu", Form::Size(1)),
 ];
-/// Words of Torque's `nodes` on how GPUs and nodes are shared.
-const MODES: [&str; 6] = [
-    "shared",
-    "exclusive_process",
-    "exclusive_thread",
-    "reseterr",
-    "default",
-    "excl",
-];
-
 /// What all `-l` options ask for.
 #[derive(Debug, Default)]
 pub(super) struct Resources {
     chunk: Chunk,
-    nodes: Option<u32>,
+    pub(super) nodes: Option<u32>,
     hosts: Vec<String>,
     /// Processors in all, on whichever nodes.
     procs: Option<u32>,
@@ -93,10 +92,7 @@ impl Resources {
             if ["advres", "gres"].contains(&name) {
                 self.torque = Some(origin.clone());
             }
-            return match form.value(value) {
-                Some(value) => draft.set(key, value, origin),
-                None => draft.refuse(origin, format!("`{value}` cannot be written as `{key}`")),
-            };
+            return draft.set_text(key, *form, value, origin);
         }
         match name {
             "mem" => match size::bytes(value, 1) {
@@ -112,9 +108,6 @@ impl Resources {
                     _ => self.chunk.gpus = number,
                 }
             }
-            "naccesspolicy" if value.eq_ignore_ascii_case("singlejob") => {
-                draft.set("resources.exclusive", true, origin);
-            }
             // Each chunk is on a separate node here, which is what `scatter` says.
             "place" => {
                 self.openpbs = Some(origin.clone());
@@ -127,8 +120,8 @@ impl Resources {
                     draft.note(origin, "has no meaning here: each chunk is a node");
                 }
             }
-            "cput" | "pcput" | "vmem" | "pvmem" => {
-                draft.note(origin, "has no meaning here; left out");
+            "naccesspolicy" if value.eq_ignore_ascii_case("singlejob") => {
+                draft.set("resources.exclusive", true, origin);
             }
             _ => draft.push("scheduler.directives", format!("-l {part}"), origin),
         }
@@ -154,6 +147,9 @@ impl Resources {
                     None if at == 0 && word.parse::<u32>().is_ok() => {
                         nodes = number(word, draft).unwrap_or(0);
                     }
+                    None if MODES.contains(&word) => {
+                        draft.note(origin, format!("`{word}`: no key says how GPUs are shared"));
+                    }
                     // A host has a number in its name; a word without one is a property, of one node.
                     None if at == 0 && word.contains(|c: char| c.is_ascii_digit()) => {
                         self.hosts.push(word.to_owned());
@@ -169,9 +165,6 @@ impl Resources {
                         }
                     }
                     Some(("host" | "vnode", host)) => self.hosts.push(host.to_owned()),
-                    None if MODES.contains(&word) => {
-                        draft.note(origin, format!("`{word}` has no meaning here; left out"));
-                    }
                     // A resource of the site's own: a type of GPU, scratch space, a part of the machine.
                     Some((name, "True" | "true")) => chunk.features.push(name.to_owned()),
                     Some(_) if !is_select => {
@@ -201,34 +194,16 @@ impl Resources {
         Ok(())
     }
 
-    /// Nodes, and the ranks that `mpirun` would start on each: one for each of the processors, or as many as are named.
-    pub(super) fn shape(&self) -> Shape {
-        match self.procs.filter(|_| self.nodes.is_none()) {
-            Some(procs) => shape(Asked {
-                tasks: Some(procs),
-                ..Asked::default()
-            }),
-            None => {
-                let is_chunk = self.openpbs.is_some();
-                let each = self.chunk.ranks.or(self.chunk.cpus.filter(|_| !is_chunk));
-                Shape::even(self.nodes.unwrap_or(1), each.unwrap_or(1))
-            }
-        }
-    }
-
-    /// Writes it down. `has_ranks`: the processors of a node are places for ranks; else they are one program's CPUs.
-    pub(super) fn set(&self, has_ranks: bool, draft: &mut Draft) {
+    /// Writes it down. The processors of a node are places for ranks, as many as are named, else one for each.
+    pub(super) fn set(&self, draft: &mut Draft) {
         self.set_memory(draft);
         let Some(origin) = &self.origin else { return };
-        let Shape {
-            nodes,
-            tasks_per_node,
-            ..
-        } = self.shape();
-        let cpus = self.chunk.cpus.unwrap_or(1).max(tasks_per_node);
-        let tasks = if has_ranks { tasks_per_node } else { 1 };
+        let of_cpus = self.chunk.cpus.filter(|_| self.openpbs.is_none());
+        let procs = self.procs.filter(|_| self.nodes.is_none());
+        let tasks = procs.or(self.chunk.ranks).or(of_cpus).unwrap_or(1);
+        let cpus = self.chunk.cpus.unwrap_or(1).max(tasks);
         let numbers = [
-            ("resources.nodes", self.nodes.map(|_| nodes)),
+            ("resources.nodes", self.nodes),
             (
                 "resources.tasks_per_node",
                 Some(tasks).filter(|tasks| *tasks > 1),
@@ -248,11 +223,9 @@ impl Resources {
             let what = format!("{cpus} CPUs cannot be shared evenly by {tasks} ranks");
             draft.note(origin, what);
         }
-        if self.procs.is_some_and(|procs| procs > 1) && self.nodes.is_none() {
-            draft.note(
-                origin,
-                "PBS would take them from any nodes; here all are on one: `resources.nodes`",
-            );
+        if procs.is_some() {
+            let what = "PBS would take them from any nodes; here all are on one: `resources.nodes`";
+            draft.note(origin, what);
         }
         if let Some(threads) = self.chunk.threads {
             draft.insert("run.env", "OMP_NUM_THREADS", threads.to_string(), origin);
@@ -276,7 +249,7 @@ impl Resources {
             draft.note(origin, what);
             draft.remove("resources.memory_per_cpu");
         }
-        let nodes = u64::from(self.shape().nodes);
+        let nodes = u64::from(self.nodes.unwrap_or(1));
         let of_job = self
             .memory
             .as_ref()

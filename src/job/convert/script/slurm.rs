@@ -1,21 +1,16 @@
 //! `#SBATCH` lines as a job file.
 
-use std::ops::Range;
-
-use super::line::words;
-use super::option::ScriptOption;
+use super::option::{ScriptOption, words};
 use super::slurm_options::read;
-use super::{Script, output, program};
+use super::{ONE_FILE, Script};
 use crate::foundation::diagnostic::Problem;
 use crate::job::convert::draft::{Draft, Origin};
 use crate::job::convert::form::Form::{Conditions, Licenses, Minutes, Moment, Number, Size, Text};
 use crate::job::convert::form::{self, Form};
-use crate::job::convert::shape::{Asked, Shape};
 use crate::job::convert::write::Value;
-use crate::job::convert::{Converted, Format, ScriptPlace, mail};
-use crate::job::{gpus_on_node, kind_and_count};
+use crate::job::convert::{Converted, Format, mail};
 
-const TITLE: &str = "From a script with #SBATCH lines. `dlrun check` tells whether it can run.";
+const TITLE: &str = "From a script with #SBATCH lines. `dlrun check` shows whether it can run.";
 
 /// Options, the keys that say the same, and how their values are written.
 const KEYS: [(&str, &str, Form); 18] = [
@@ -48,33 +43,24 @@ const MANNERS: [&str; 6] = [
     "ignore-pbs",
 ];
 
-pub(super) fn convert(
-    text: &str,
-    script: &Script<'_>,
-    place: Option<&ScriptPlace>,
-    foreign: &[Range<usize>],
-) -> Result<Converted, Vec<Problem>> {
-    let mut draft = Draft::default();
+pub(super) fn convert(script: &Script<'_>, mut draft: Draft) -> Result<Converted, Vec<Problem>> {
     let options = options(script, &mut draft)?;
-    let first = script
-        .directives
-        .first()
-        .map_or(0..0, |(_, span)| span.clone());
-    draft.set("scheduler.kind", "slurm", &Origin::new("#SBATCH", first));
+    draft.set("scheduler.kind", "slurm", &script.first("#SBATCH"));
     for option in &options {
         read_option(option, &mut draft);
     }
-    let shape = set_gpus(&options, &mut draft);
+    set_gpus(&options, &mut draft);
     set_mail(&options, &mut draft);
     if let Some(option) = named(&options, "output") {
-        output::set(option.text(), &option.origin(), &mut draft);
+        set_output(option, &mut draft);
     }
-    program::set_name(place, &mut draft);
-    program::set(text, script, shape, &[], place, &mut draft)?;
-    for span in foreign {
-        let origin = Origin::new("#PBS", span.clone());
-        draft.note(&origin, "is left out: the script has `#SBATCH` lines too");
-    }
+    // Slurm takes the fewest nodes that hold the tasks.
+    let [nodes, tasks, most] =
+        ["nodes", "tasks", "tasks_per_node"].map(|key| draft.number(&format!("resources.{key}")));
+    let of_tasks = tasks
+        .zip(most)
+        .map(|(tasks, most)| tasks.div_ceil(most.max(1)));
+    script.set_run(nodes.or(of_tasks).unwrap_or(1), &mut draft)?;
     draft.finish(Format::Slurm, TITLE)
 }
 
@@ -147,7 +133,7 @@ fn read_option(option: &ScriptOption, draft: &mut Draft) {
         "exclusive" if option.value.is_none() => draft.set("resources.exclusive", true, &origin),
         // `run.inherit` is not quite the same: with it the job's own variables reach its steps.
         "export" if value == "ALL" => {}
-        "error" | "open-mode" => draft.note(&origin, output::ONE_FILE),
+        "error" | "open-mode" => draft.note(&origin, ONE_FILE),
         "gpus" | "gpus-per-node" | "gres" | "gpus-per-task" => {}
         "output" | "mail-user" | "mail-type" => {}
         name if MANNERS.contains(&name) => {
@@ -157,57 +143,52 @@ fn read_option(option: &ScriptOption, draft: &mut Draft) {
     }
 }
 
-/// GPUs in all stay Slurm's, since the job file has no key for them, and so do GPUs of a node beside them. GPUs of a task that
-/// contradict those of the node, which a job file must not have, stay Slurm's too. Returns what Slurm makes of all numbers.
-fn set_gpus(options: &[ScriptOption], draft: &mut Draft) -> Shape {
+/// GPUs in all stay Slurm's, since the job file has no key for them, and so do GPUs of a node or a task beside them.
+fn set_gpus(options: &[ScriptOption], draft: &mut Draft) {
     let of = |name| named(options, name);
-    let (all, per_task) = (of("gpus"), of("gpus-per-task"));
-    match [all, of("gpus-per-node"), of("gres")] {
-        [None, None, Some(option)] => set_gres(option, draft),
+    let key = "resources.gpus_per_node";
+    match [
+        of("gpus"),
+        of("gpus-per-node"),
+        of("gres"),
+        of("gpus-per-task"),
+    ] {
+        [None, None, Some(option), None] => set_gres(option, draft),
         // The key becomes `--gres`, which does not set the variable.
-        [None, Some(option), None] => {
-            let key = "resources.gpus_per_node";
+        [None, Some(option), None, None] => {
             draft.set_or_pass(key, form::gpus(option.text()), option);
             if draft.holds(key) {
-                draft.insert(
-                    "run.env",
-                    "SLURM_GPUS_PER_NODE",
-                    option.text(),
-                    &option.origin(),
-                );
+                let (name, origin) = ("SLURM_GPUS_PER_NODE", option.origin());
+                draft.insert("run.env", name, option.text(), &origin);
             }
         }
-        all => all
-            .into_iter()
-            .flatten()
-            .for_each(|option| draft.pass_through(option)),
-    }
-    let count = |option: &ScriptOption| kind_and_count(option.text()).1;
-    let has_tasks = draft.holds("resources.tasks") || draft.holds("resources.tasks_per_node");
-    // `--gpus=X --gpus-per-task=Y` without a number of tasks says it too (`sbatch(1)`, `--gpus-per-task`).
-    if let (Some(all), Some(each), false) = (all, per_task, has_tasks)
-        && let Some(tasks) = count(all)
-            .checked_div(count(each))
-            .filter(|tasks| *tasks > 0)
-    {
-        draft.set("resources.tasks", tasks, &each.origin());
-    }
-    let shape = Shape::spread(Asked {
-        nodes: draft.number("resources.nodes"),
-        tasks: draft.number("resources.tasks"),
-        tasks_per_node: draft.number("resources.tasks_per_node"),
-    });
-    if let Some(option) = per_task {
-        let on_node = gpus_on_node(None, Some(option.text()), shape.tasks_per_node);
-        let on_node = on_node.as_deref().map(form::gpus);
-        let is_same = |known: &Value| on_node.as_ref() == Some(known);
-        if draft.get("resources.gpus_per_node").is_none_or(is_same) {
-            draft.set_or_pass("resources.gpus_per_task", form::gpus(option.text()), option);
-        } else {
-            draft.pass_through(option);
+        [None, None, None, Some(option)] => {
+            let key = "resources.gpus_per_task";
+            draft.set_or_pass(key, form::gpus(option.text()), option);
+        }
+        several => {
+            let several = several.into_iter().flatten();
+            several.for_each(|option| draft.pass_through(option));
         }
     }
-    shape
+}
+
+/// `run.output` where the job's id is in the name: else it could be other jobs' too.
+fn set_output(option: &ScriptOption, draft: &mut Draft) {
+    let (is_array, has_index) = (draft.holds("resources.array"), option.text().contains("%a"));
+    // The id of an element's job is its own; under one name for all elements it is the array's with the index.
+    let pattern = match is_array && !has_index {
+        true => option.text().replace("%j", "%A_%a"),
+        false => option.text().to_owned(),
+    };
+    let is_own = ["%j", "%A"].iter().any(|id| pattern.contains(id));
+    let fits = is_own && pattern.contains("%a") == is_array;
+    let value = Value::Text(pattern);
+    if fits && Draft::takes("run.output", &value) {
+        draft.set("run.output", value, &option.origin());
+    } else {
+        draft.note(&option.origin(), ONE_FILE);
+    }
 }
 
 /// `gpu:2`, `gpu:v100:2`; other generic resources stay Slurm's.
@@ -237,11 +218,8 @@ fn set_mail(options: &[ScriptOption], draft: &mut Draft) {
     let (texts, origins): (Vec<&str>, Vec<Origin>) =
         types.map(|option| (option.text(), option.origin())).unzip();
     let to = named(options, "mail-user").map(|to| (to.text().to_owned(), to.origin()));
-    match (origins.last(), &to) {
-        (Some(origin), to) => mail::set(draft, (&texts.join(","), origin), to.as_ref()),
-        (None, Some((_, origin))) => {
-            draft.note(origin, "without `--mail-type` no mail is sent; left out");
-        }
-        (None, None) => {}
-    }
+    let on = origins
+        .last()
+        .map(|origin| (texts.join(","), origin.clone()));
+    mail::set(draft, on, to);
 }

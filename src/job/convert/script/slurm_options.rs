@@ -1,7 +1,6 @@
 //! The options of `sbatch` in all their spellings (`sbatch(1)` of Slurm 20.11 to 26.05).
 
-use super::line::Word;
-use super::option::ScriptOption;
+use super::option::{ScriptOption, Word};
 
 /// Every option by its long name, with its letter behind `/`. Those with `=` have a value, those with `?` only behind
 /// a `=` of the script, the others none.
@@ -85,9 +84,9 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
-    use crate::job::convert::script::line::words;
+    use crate::job::convert::script::option::words;
 
-    fn told(line: &str) -> Vec<(String, Option<String>)> {
+    fn names_and_values(line: &str) -> Vec<(String, Option<String>)> {
         let (options, strays) = read(words(line, 0));
         assert!(strays.is_empty(), "{strays:?}");
         options
@@ -100,14 +99,18 @@ mod tests {
     fn all_spellings_of_an_option_are_one() {
         for line in ["-N2", "-N 2", "--nodes=2", "--nodes 2", "--nodes=\"2\""] {
             assert_eq!(
-                told(line),
+                names_and_values(line),
                 [("nodes".to_owned(), Some("2".to_owned()))],
                 "{line}"
             );
         }
-        assert_eq!(told("--part=a"), told("-pa"));
-        assert_eq!(told("--nod=2")[0].0, "nod", "three options begin so");
-        let names: Vec<String> = told("-Hs --exclusive -n4 --hold")
+        assert_eq!(names_and_values("--part=a"), names_and_values("-pa"));
+        assert_eq!(
+            names_and_values("--nod=2")[0].0,
+            "nod",
+            "three options begin so"
+        );
+        let names: Vec<String> = names_and_values("-Hs --exclusive -n4 --hold")
             .into_iter()
             .map(|(name, _)| name)
             .collect();

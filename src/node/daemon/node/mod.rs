@@ -1,6 +1,5 @@
 //! The owner of all that is known of this node: the runs under watch, the GPUs, the cost of watching.
 
-mod clocks;
 mod foreign;
 mod requests;
 
@@ -8,10 +7,9 @@ use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use tokio::sync::{Semaphore, oneshot};
+use tokio::sync::Semaphore;
 
-use crate::foundation::clock::now_ms;
-use crate::node::daemon::discover::Discovery;
+use crate::foundation::clock::{Steps, booted_at_ms, now_ms, step_text};
 use crate::node::daemon::recorder::{End, Handle, Job, Notice, Recorder, Register, Reply};
 use crate::node::daemon::watched::{Memory, Stage, Watched};
 use crate::observe::monitor::{self, GpuReport, GpuWatch, identity};
@@ -33,6 +31,8 @@ pub(crate) struct Options {
     pub(crate) max_bytes: u64,
 }
 
+/// A pause between two ticks that is longer than the interval by this is a hole in the series.
+const HELD_UP: Duration = Duration::from_secs(5);
 /// Segments of clients that wait for the disk at a time.
 const BACKFILLS: usize = 2;
 
@@ -50,12 +50,12 @@ pub(crate) struct Node {
     pub(crate) host: String,
     started_at_ms: u64,
     pub(crate) cost: DaemonCost,
-    /// The wall clock, the steady clock and the time since boot, at the last tick. The steady clock stands while the machine
-    /// is suspended, the last does not.
-    clocks: Option<(u64, Instant, Duration)>,
+    /// The steady clock and the time since boot at the last tick. The former stops while the machine is suspended.
+    clocks: Option<(Instant, Duration)>,
+    steps: Steps,
     ticks_since_fold: usize,
-    /// Looks for jobs of others, where the site wants them.
-    discovery: Option<Discovery>,
+    /// How often each process was looked at for a job of others, where the site wants them.
+    looks: HashMap<u32, u8>,
     pub(crate) problems: Vec<String>,
 }
 
@@ -79,15 +79,23 @@ impl Node {
             started_at_ms: now_ms(),
             cost: DaemonCost::default(),
             clocks: None,
+            steps: Steps::since(booted_at_ms()),
             ticks_since_fold: 0,
-            discovery: None,
+            looks: HashMap::new(),
             problems,
         }
     }
 
-    /// Records all jobs of the node from now on.
-    pub(crate) fn record_all_jobs(&mut self) {
-        self.discovery = Some(Discovery::new(self.boot_id.clone()));
+    fn new_handle(&mut self) -> Handle {
+        let handle = self.next;
+        self.next += 1;
+        handle
+    }
+
+    /// The runs that are sampled.
+    pub(crate) fn live(&self) -> impl Iterator<Item = &Watched> {
+        let runs = self.runs.values();
+        runs.filter(|watched| watched.stage == Stage::Live)
     }
 
     // ------------------------------------------------------------------------------------------------- after a restart
@@ -95,8 +103,7 @@ impl Node {
     /// Takes up what a former daemon left: lives that continue are watched again, the others are closed.
     pub(crate) fn recover(&mut self, found: Vec<(LiveRun, Vec<Sample>)>) {
         for (run, spooled) in found {
-            let handle = self.next;
-            self.next += 1;
+            let handle = self.new_handle();
             let command = Process {
                 pid: run.live.pid,
                 start_time_ticks: run.live.start_time_ticks,
@@ -125,28 +132,30 @@ impl Node {
                     "dlrund was killed and started again"
                 };
                 if from_ms > 0 {
-                    watched.add_gap(Gap {
-                        from_ms,
-                        to_ms,
-                        why: why.to_owned(),
-                    });
+                    watched.add_gap(Gap::new(from_ms, to_ms, why));
                 }
                 watched.memory.stopped = false;
                 watched.stage = Stage::Live;
                 tracing::info!(run = %watched.key.run_id, "the run is watched again");
                 self.runs.insert(handle, watched);
             } else {
-                let why = "the run ended while dlrund was not running";
-                watched.note(to_ms, EventKind::Note, why.to_owned());
-                tracing::info!(run = %watched.key.run_id, why);
-                self.close(watched);
+                self.close(watched, "the run ended while dlrund was not running");
             }
         }
         // What comes from now on is another block than what was before the gap.
         self.fold(false);
     }
 
-    fn close(&mut self, mut watched: Watched) {
+    /// Ends a run of whose end nobody says anything.
+    fn abandon(&mut self, handle: Handle, why: &str) {
+        if let Some(watched) = self.runs.remove(&handle) {
+            self.close(watched, why);
+        }
+    }
+
+    fn close(&mut self, mut watched: Watched, why: &str) {
+        watched.note(watched.now_ms(), EventKind::Note, why.to_owned());
+        tracing::info!(run = %watched.key.run_id, why);
         let record = Box::new(watched.interrupt());
         let Watched { uid, weight, .. } = watched;
         if let Some(node) = watched.node {
@@ -165,8 +174,7 @@ impl Node {
     /// Takes one sample of each run.
     pub(crate) fn tick(&mut self, is_late: bool) {
         let begun = Instant::now();
-        let now = now_ms();
-        self.watch_clocks(now, begun);
+        self.note_clocks(begun);
         let report = self.gpu_report();
         self.pass_events_on();
         let mut samples: Vec<(NodeId, Sample)> = Vec::with_capacity(self.runs.len());
@@ -184,18 +192,36 @@ impl Node {
         self.recorder.tick(samples);
         self.fold_when_due();
         for handle in abandoned {
-            if let Some(mut watched) = self.runs.remove(&handle) {
-                let now = watched.now_ms();
-                watched.note(
-                    now,
-                    EventKind::Note,
-                    "the command ended and nobody said how".to_owned(),
-                );
-                tracing::info!(run = %watched.key.run_id, "the run was abandoned");
-                self.close(watched);
-            }
+            self.abandon(handle, "the command ended and nobody said how");
         }
         self.account(begun.elapsed());
+    }
+
+    /// Notes what the clocks say since the last tick: a machine that slept, a daemon that was held up, a clock that was set.
+    fn note_clocks(&mut self, steady: Instant) {
+        let since_boot = identity::age(0).unwrap_or_default();
+        if let Some((steady_then, boot_then)) = self.clocks.replace((steady, since_boot)) {
+            let awake = steady.duration_since(steady_then);
+            let passed = since_boot.saturating_sub(boot_then).max(awake);
+            let why = if passed > awake + HELD_UP {
+                Some("the machine was suspended")
+            } else {
+                (awake > self.options.interval + HELD_UP).then_some("dlrund was held up")
+            };
+            let passed_ms = u64::try_from(passed.as_millis()).unwrap_or(u64::MAX);
+            let live = |watched: &&mut Watched| watched.stage == Stage::Live && why.is_some();
+            for watched in self.runs.values_mut().filter(live) {
+                let to_ms = watched.now_ms();
+                let from_ms = to_ms.saturating_sub(passed_ms);
+                watched.add_gap(Gap::new(from_ms, to_ms, why.unwrap_or_default()));
+            }
+        }
+        if let Some(step_ms) = self.steps.look() {
+            let asks = |watched: &&mut Watched| !watched.memory.notices_steps;
+            for watched in self.runs.values_mut().filter(asks) {
+                watched.note(watched.now_ms(), EventKind::ClockJump, step_text(step_ms));
+            }
+        }
     }
 
     /// All runs are folded at once: they share the wait for the disk.
@@ -212,11 +238,8 @@ impl Node {
     }
 
     fn fold(&self, stopping: bool) {
-        let live = self
-            .runs
-            .values()
-            .filter(|watched| watched.stage == Stage::Live);
-        let states: Vec<(NodeId, String)> = live
+        let states: Vec<(NodeId, String)> = self
+            .live()
             .filter_map(|watched| Some((watched.node?, watched.remembered(stopping))))
             .collect();
         if !states.is_empty() {
@@ -280,47 +303,43 @@ impl Node {
             boot_id: self.boot_id.clone(),
             state: watched.remembered(false),
         };
-        let answer = self.registered(watched, resumed);
-        let (uid, record) = (watched.uid, watched.record());
+        let answer = Registered {
+            interval_ms: self.interval_ms(),
+            resumed,
+            acknowledged: None,
+            cgroup: watched.cgroup().map(str::to_owned),
+        };
         let register = Register {
             handle,
             run,
-            uid,
-            record,
+            uid: watched.uid,
+            record: watched.record(),
             live,
             answer,
             reply,
         };
-        let Err(job) = self.recorder.send(Job::Register(Box::new(register))) else {
-            return true;
-        };
-        if let Job::Register(register) = job {
-            too_slow(register.reply);
+        let sent = self.recorder.send(Job::Register(Box::new(register)));
+        let is_kept = sent.is_ok();
+        if let Err(Job::Register(register)) = sent {
+            refuse(register.reply);
         }
-        false
+        is_kept
     }
 
-    fn registered(&self, watched: &Watched, resumed: bool) -> Registered {
-        Registered {
-            interval_ms: u64::try_from(self.options.interval.as_millis()).unwrap_or(u64::MAX),
-            resumed,
-            acknowledged: None,
-            cgroup: watched.cgroup().map(str::to_owned),
-        }
+    fn interval_ms(&self) -> u64 {
+        u64::try_from(self.options.interval.as_millis()).unwrap_or(u64::MAX)
     }
 
-    /// Gives the database a job. Where it has no room for more, who waits is told so.
+    /// Gives the database a job. If it has no room for more, the client gets a refusal.
     fn hand_on(&self, job: Job) {
-        let Err(job) = self.recorder.send(job) else {
-            return;
-        };
-        match job {
-            Job::Collect(_, _, reply) | Job::Backfill(_, _, _, reply, _) => too_slow(Some(reply)),
-            _ => {}
+        if let Err(Job::Collect(_, _, reply) | Job::Backfill(_, _, _, reply, _)) =
+            self.recorder.send(job)
+        {
+            refuse(Some(reply));
         }
     }
 
-    fn of_node(&mut self, node: NodeId) -> Option<&mut Watched> {
+    fn with_node(&mut self, node: NodeId) -> Option<&mut Watched> {
         let mut runs = self.runs.values_mut();
         runs.find(|watched| watched.node == Some(node))
     }
@@ -364,7 +383,7 @@ impl Node {
                     samples,
                     "live runs fill the database (`store.max_size`): old samples went"
                 );
-                if let Some(watched) = self.of_node(node) {
+                if let Some(watched) = self.with_node(node) {
                     let why = "the database of the node was full (`store.max_size`)";
                     let seconds = to_ms.saturating_sub(from_ms) / 1000;
                     let detail = format!(
@@ -372,17 +391,13 @@ impl Node {
                     );
                     watched.note(watched.now_ms(), EventKind::Note, detail);
                     if !collected {
-                        watched.add_gap(Gap {
-                            from_ms,
-                            to_ms,
-                            why: why.to_owned(),
-                        });
+                        watched.add_gap(Gap::new(from_ms, to_ms, why));
                     }
                 }
             }
             Notice::Dropped(node, gap, samples) => {
                 tracing::warn!(samples, why = gap.why, "samples were dropped");
-                if let Some(watched) = self.of_node(node) {
+                if let Some(watched) = self.with_node(node) {
                     watched.add_gap(gap);
                 }
             }
@@ -398,12 +413,8 @@ impl Node {
             version: env!("CARGO_PKG_VERSION").to_owned(),
             pid: std::process::id(),
             started_at_ms: self.started_at_ms,
-            interval_ms: u64::try_from(self.options.interval.as_millis()).unwrap_or(u64::MAX),
-            runs: self
-                .runs
-                .values()
-                .filter(|watched| watched.stage == Stage::Live)
-                .count(),
+            interval_ms: self.interval_ms(),
+            runs: self.live().count(),
             gpus: report
                 .iter()
                 .flat_map(|report| &report.gpus)
@@ -439,16 +450,10 @@ impl Node {
     }
 }
 
-fn answer(reply: oneshot::Sender<Response>, response: Response) {
+/// The database has no room for a job: its client is refused.
+fn refuse(reply: Option<Reply>) {
+    let why = "the disk of the node is too slow";
+    let refused = |reply: Reply| reply.send(Response::refused(RefusalKind::Busy, why));
     // The client may have left.
-    let _ = reply.send(response);
-}
-
-fn too_slow(reply: Option<Reply>) {
-    if let Some(reply) = reply {
-        answer(
-            reply,
-            Response::refused(RefusalKind::Busy, "the disk of the node is too slow"),
-        );
-    }
+    let _ = reply.map(refused);
 }

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use super::{Node, answer};
+use super::Node;
 use crate::foundation::clock::{booted_at_ms, now_from, now_ms};
 use crate::node::daemon::admit::{Admitted, admit, check, check_owner, check_record};
 use crate::node::daemon::budget;
@@ -10,13 +10,13 @@ use crate::node::daemon::connection::Question;
 use crate::node::daemon::peer::Peer;
 use crate::node::daemon::recorder::{End, Handle, Job, Reply};
 use crate::node::daemon::watched::{Memory, Stage, Watched, not_in_the_future};
-use crate::observe::monitor::{GpuReport, JobCgroup, JobSigns, identity};
+use crate::observe::monitor::{JobSigns, identity};
 use crate::observe::protocol::{
     Ending, MAX_MESSAGE_BYTES, Process, Refusal, RefusalKind, Registration, Request, Response,
     Runs, RunsQuery,
 };
 use crate::record::{
-    EventKind, Gap, GpuFacts, MAX_SEGMENT_SAMPLES, MeasureKey, NodeRecord, decode_segment_within,
+    EventKind, Gap, MAX_SEGMENT_SAMPLES, MeasureKey, NodeRecord, decode_segment_within,
 };
 
 /// What a client may hand in for one run, so that nobody fills the node's disk: days of samples without a daemon.
@@ -27,13 +27,13 @@ const BACKFILL_SAMPLES_MAX: usize = 1_000_000;
 const DATED_AHEAD_MS: u64 = 86_400_000;
 /// What one segment may hold in memory, in cells of 16 bytes. Packs of watchers (`supervise::link`) stay below.
 const BACKFILL_CELLS_MAX: usize = 1 << 20;
-/// How far a run may seem to begin before its command, of which the kernel tells the start in hundredths of a second.
+/// How far a run may seem to begin before its command, whose start the kernel gives in hundredths of a second.
 const START_SLACK_MS: u64 = 500;
 /// Room that is left in an answer for what surrounds the runs.
 const ANSWER_ROOM: usize = MAX_MESSAGE_BYTES - 4096;
 
 impl Node {
-    pub(crate) fn hear(&mut self, asked: Question) {
+    pub(crate) fn answer(&mut self, asked: Question) {
         let (connection, peer, mut reply) = (asked.connection, asked.peer, Some(asked.reply));
         let done = match *asked.request {
             Request::Hello(_) => bad("there was a hello already"),
@@ -49,7 +49,8 @@ impl Node {
         };
         let response = done.unwrap_or_else(|refusal| Some(Response::Refused(refusal)));
         if let (Some(reply), Some(response)) = (reply, response) {
-            answer(reply, response);
+            // The client may have left.
+            let _ = reply.send(response);
         }
     }
 
@@ -59,7 +60,7 @@ impl Node {
         acknowledged: Option<u32>,
         reply: &mut Option<Reply>,
     ) -> Done {
-        let node = self.of_connection(connection)?.node;
+        let node = self.registered_by(connection)?.node;
         if let (Some(node), Some(reply)) = (node, reply.take_if(|_| node.is_some())) {
             self.hand_on(Job::Collect(node, acknowledged, reply));
             return Ok(None);
@@ -68,14 +69,14 @@ impl Node {
     }
 
     /// The run that this connection registered.
-    fn of_connection(&mut self, connection: u64) -> Result<&mut Watched, Refusal> {
+    fn registered_by(&mut self, connection: u64) -> Result<&mut Watched, Refusal> {
         let handle = self.by_connection.get(&connection);
         let watched = handle.and_then(|handle| self.runs.get_mut(handle));
         watched.ok_or_else(|| Refusal::new(RefusalKind::BadRequest, UNREGISTERED))
     }
 
     /// A connection is over.
-    pub(crate) fn part(&mut self, connection: u64) {
+    pub(crate) fn close_connection(&mut self, connection: u64) {
         let Some(handle) = self.by_connection.remove(&connection) else {
             return;
         };
@@ -109,7 +110,7 @@ impl Node {
         self.room(peer.uid, known.map(|(handle, _)| handle), weight)?;
         // One whose command has just ended is let in too: its client has the last words.
         if let Some((handle, watched)) = known
-            && watched.is_of(peer, registration.command)
+            && watched.is_resumed_by(peer, registration.command)
         {
             return self.resume(connection, (handle, weight), peer, registration, reply);
         }
@@ -169,8 +170,7 @@ impl Node {
             supervisor,
             cgroup,
         } = admitted;
-        let handle = self.next;
-        self.next += 1;
+        let handle = self.new_handle();
         // Who names a later date has no advantage by it for long.
         let dated = dated.filter(|dated| *dated <= booted_at_ms() + DATED_AHEAD_MS);
         let now = now_from(dated.unwrap_or_else(booted_at_ms));
@@ -184,7 +184,7 @@ impl Node {
             signs: JobSigns::of_process(peer.pid).filter(|_| !run.scheduler.is_local()),
             booted_at_ms: dated.unwrap_or_default(),
             notices_steps: dated.is_some(),
-            allocated: allowed(gpus, cgroup.as_ref(), self.gpu_report().as_ref()),
+            allocated: gpus,
             cgroup,
             // What the client measured before.
             usage: record.usage,
@@ -199,12 +199,7 @@ impl Node {
             self.options.process_interval,
         );
         if let Some(hint) = gap {
-            let why = "dlrund was not there".to_owned();
-            watched.add_gap(Gap {
-                from_ms: hint.lost_at_ms,
-                to_ms: now,
-                why,
-            });
+            watched.add_gap(Gap::new(hint.lost_at_ms, now, "dlrund was not running"));
         }
         if let Some(cgroup) = watched.cgroup().map(str::to_owned) {
             self.note_sharing(&mut watched, &cgroup);
@@ -274,13 +269,13 @@ impl Node {
     }
 
     fn update(&mut self, connection: u64, record: NodeRecord) -> Done {
-        let watched = self.of_connection(connection)?;
+        let watched = self.registered_by(connection)?;
         if watched.stage == Stage::Ended {
             return bad("the run has ended");
         }
         let uid = watched.uid;
         let weight = self.weight_of(connection, uid, &record)?;
-        let watched = self.of_connection(connection)?;
+        let watched = self.registered_by(connection)?;
         watched.weight = weight;
         watched.update(record);
         let response = Response::Measured(Box::new(watched.measured()));
@@ -294,7 +289,7 @@ impl Node {
     fn backfill(&mut self, connection: u64, bytes: &[u8], reply: &mut Option<Reply>) -> Done {
         let report = self.gpu_report();
         let place = Arc::clone(&self.backfills).try_acquire_owned();
-        let watched = self.of_connection(connection)?;
+        let watched = self.registered_by(connection)?;
         let Some(node) = watched.node else {
             return bad(UNREGISTERED);
         };
@@ -329,13 +324,13 @@ impl Node {
 
     fn end(&mut self, connection: u64, ending: Ending, reply: &mut Option<Reply>) -> Done {
         let report = self.gpu_report();
-        let watched = self.of_connection(connection)?;
+        let watched = self.registered_by(connection)?;
         let (Stage::Live, Some(node)) = (watched.stage, watched.node) else {
             return bad("the run has ended");
         };
         let uid = watched.uid;
         let weight = self.weight_of(connection, uid, &ending.record)?;
-        let watched = self.of_connection(connection)?;
+        let watched = self.registered_by(connection)?;
         watched.weight = weight;
         let sample = watched.sample(report.as_ref(), true);
         watched.end(ending);
@@ -353,11 +348,10 @@ impl Node {
     }
 
     fn list(&self, peer: Peer, query: &RunsQuery) -> Runs {
-        let may_see =
-            |watched: &&Watched| watched.stage == Stage::Live && peer.may_read(watched.uid);
+        let may_see = |watched: &&Watched| peer.may_read(watched.uid);
         let mut runs = Vec::new();
         let (mut bytes, mut more) = (0, false);
-        for watched in self.runs.values().filter(may_see).skip(query.skip) {
+        for watched in self.live().filter(may_see).skip(query.skip) {
             let view = watched.view(query.processes);
             bytes += serde_json::to_vec(&view).map_or(0, |text| text.len() + 1);
             if bytes > ANSWER_ROOM && !runs.is_empty() {
@@ -373,30 +367,6 @@ impl Node {
             more,
         }
     }
-}
-
-/// The GPUs that the client claims, as far as the kernel lets its job use them. Those of a job that claims none are those that
-/// it may use, where it may not use all.
-fn allowed(
-    claimed: Vec<String>,
-    cgroup: Option<&JobCgroup>,
-    report: Option<&GpuReport>,
-) -> Vec<String> {
-    let (Some(minors), Some(report)) = (cgroup.and_then(JobCgroup::gpu_minors), report) else {
-        return claimed;
-    };
-    let whole = |facts: &GpuFacts| facts.parent.clone().unwrap_or_else(|| facts.uuid.clone());
-    let facts = || report.gpus.iter().map(|gpu| &gpu.facts);
-    let is_let_in = |uuid: &str| {
-        facts().any(|facts| {
-            facts.uuid == uuid && facts.minor.is_some_and(|minor| minors.contains(&minor))
-        })
-    };
-    let may_use = facts().filter(|facts| is_let_in(&whole(facts)));
-    may_use
-        .map(|facts| facts.uuid.clone())
-        .filter(|uuid| claimed.is_empty() || claimed.contains(uuid))
-        .collect()
 }
 
 /// A run began no earlier than its command.
@@ -504,7 +474,7 @@ mod tests {
 
         fn ask(&self, node: &mut Node, request: Request) -> oneshot::Receiver<Response> {
             let (reply, answer) = oneshot::channel();
-            node.hear(Question {
+            node.answer(Question {
                 connection: 7,
                 peer: self.peer,
                 request: Box::new(request),
@@ -617,7 +587,7 @@ mod tests {
             let update = family.ask(&mut node, Request::Update(Box::new(Update { record })));
             assert_eq!(refusal(update), Some(RefusalKind::BadRequest));
         }
-        node.part(7);
+        node.close_connection(7);
         assert_eq!(
             refusal(family.register(&mut node)),
             Some(RefusalKind::BadRequest)
@@ -704,9 +674,7 @@ mod tests {
             uid: 7,
             live,
             record: registration().record,
-            acknowledged_seq: None,
             last_at_ms: None,
-            spooled: false,
         };
         node.recover(vec![(run, Vec::new())]);
         assert_eq!(node.runs.len(), 1);

@@ -9,7 +9,8 @@ use std::path::Path;
 use std::sync::mpsc::channel;
 use std::time::Duration;
 
-use crate::image::flags::{self, Container, Invocation, NodeFacts, Reason, Refusal, Surroundings};
+use crate::foundation::diagnostic::chain_text;
+use crate::image::flags::{self, Container, Invocation, Reason, Refusal, Surroundings};
 use crate::image::runtime::{ContainerError, ImageKind, inspect, node_facts};
 use crate::job::{Bind, GpuMode};
 use crate::node::supervise::events;
@@ -53,7 +54,7 @@ pub enum Closed {
     #[error(transparent)]
     NoRuntime(ContainerError),
     /// The image is not here.
-    #[error("the image {0} is not there on this node")]
+    #[error("the image {0} does not exist on this node")]
     NoImage(String),
 }
 
@@ -68,7 +69,14 @@ pub(crate) fn enter(
     command: &[OsString],
     variables: BTreeMap<String, String>,
 ) -> Result<Entry, NoEntry> {
-    let mut record = record_of(container);
+    let mut record = ContainerRecord {
+        image: RunImage {
+            source: container.source.clone(),
+            name: container.name.clone(),
+            digest: container.digest.clone(),
+        },
+        ..ContainerRecord::default()
+    };
     let mut container = container.clone();
     let named = by_its_true_name(&mut container);
     let events = show_events(&mut container, &variables);
@@ -83,8 +91,7 @@ pub(crate) fn enter(
         }
     };
     let invocation = decided.invocation;
-    record.runtime = decided.runtime;
-    record.identity = decided.identity;
+    (record.runtime, record.identity) = (decided.runtime, decided.identity);
     record.words = invocation.argv.get(1..).unwrap_or_default().to_vec();
     let link = named.map(|named| format!("{}:{named}", container.workdir));
     let events = events.map(|dir| format!("{dir}:{dir}"));
@@ -130,33 +137,12 @@ pub(crate) fn enter(
     })
 }
 
-fn record_of(container: &Container) -> ContainerRecord {
-    ContainerRecord {
-        image: RunImage {
-            source: container.source.clone(),
-            name: container.name.clone(),
-            digest: container.digest.clone(),
-        },
-        identity: None,
-        runtime: None,
-        words: Vec::new(),
-        flags: Vec::new(),
-        warnings: Vec::new(),
-        unasked: None,
-        gpu_missing: None,
-        failure: None,
-    }
-}
-
 /// Sets the working directory to the current one by its name without links: a link may lead to where nothing is seen in the
 /// container, and the runtime then starts the command in the home directory, with a warning. Seen by the job file's name
 /// it is too, for words of the command that hold that. Returns that name where it is another.
 fn by_its_true_name(container: &mut Container) -> Option<String> {
-    let here = std::env::current_dir()
-        .ok()?
-        .into_os_string()
-        .into_string()
-        .ok()?;
+    let here = std::env::current_dir().ok()?;
+    let here = here.into_os_string().into_string().ok()?;
     let named = std::mem::replace(&mut container.workdir, here.clone());
     let is_link = named != here
         && named.starts_with('/')
@@ -209,40 +195,34 @@ fn decide(
         // It is older than the supervisor's mask, and a signal that it took while it ends would end the process.
         let _ = asking.join();
     }
-    match answer {
-        Ok(Ok(decided)) => Ok(decided),
-        Ok(Err(Unknown::Closed(why))) => Err(why),
-        Ok(Err(Unknown::Odd(why))) => Ok(by_the_submission(bare, why)),
-        Err(_) => Ok(by_the_submission(
-            bare,
-            "this node's facts could not be found out".to_owned(),
-        )),
-    }
-}
-
-enum Unknown {
-    Closed(Closed),
-    /// No fault of the job's.
-    Odd(String),
+    let why = match answer {
+        Ok(Ok(decided)) => return Ok(decided),
+        Ok(Err(Closed::NoRuntime(error)))
+            if !matches!(
+                error,
+                ContainerError::NoRuntime | ContainerError::RuntimeMissing { .. }
+            ) =>
+        {
+            // No fault of the job's.
+            chain_text(&error)
+        }
+        Ok(Err(why)) => return Err(why),
+        Err(_) => "this node's facts could not be found out".to_owned(),
+    };
+    Ok(by_the_submission(bare, why))
 }
 
 fn by_the_node(
     container: &Container,
     variables: &BTreeMap<String, String>,
-) -> Result<Decided, Unknown> {
+) -> Result<Decided, Closed> {
     let source = Path::new(&container.source);
     if source.is_absolute() && !source.exists() {
-        return Err(Unknown::Closed(Closed::NoImage(container.source.clone())));
+        return Err(Closed::NoImage(container.source.clone()));
     }
     let asked = container.runtime.as_deref().map(Path::new);
-    let facts = node_facts(asked, container.gpu != GpuMode::None && has_nvidia_driver()).map_err(
-        |error| match error {
-            ContainerError::NoRuntime | ContainerError::RuntimeMissing { .. } => {
-                Unknown::Closed(Closed::NoRuntime(error))
-            }
-            error => Unknown::Odd(crate::foundation::diagnostic::chain(&error).join(": ")),
-        },
-    )?;
+    let wants_gpu = container.gpu != GpuMode::None && has_nvidia_driver();
+    let facts = node_facts(asked, wants_gpu).map_err(Closed::NoRuntime)?;
     let names: Vec<String> = variables
         .keys()
         .filter(|name| *name != ENV_NAMES)
@@ -254,22 +234,22 @@ fn by_the_node(
         exists: &|path| Path::new(path).exists(),
         is_sandbox: source.is_dir(),
     };
-    let invocation = flags::choose(container, &facts, &around)
-        .map_err(|refusal| Unknown::Closed(refusal.into()))?;
+    let product = facts.runtime.map(|runtime| runtime.product.as_str());
     Ok(Decided {
-        runtime: Some(runtime_of(&facts)),
+        invocation: flags::choose(container, &facts, &around)?,
+        runtime: Some(ContainerRuntime {
+            path: facts.command.clone(),
+            product: product.map(str::to_owned),
+            version: facts.runtime.map(|runtime| runtime.version.to_string()),
+        }),
         identity: identity(source),
-        invocation,
         unasked: None,
     })
 }
 
 /// What the image is, for the record; what is wrong with it the runtime says.
 fn identity(source: &Path) -> Option<ImageIdentity> {
-    let file = source
-        .is_absolute()
-        .then(|| inspect(source).ok())
-        .flatten()?;
+    let file = inspect(Some(source).filter(|source| source.is_absolute())?).ok()?;
     let uuid = match &file.kind {
         ImageKind::Sif(sif) => Some(sif.uuid.clone()),
         _ => None,
@@ -289,34 +269,20 @@ fn has_nvidia_driver() -> bool {
         .any(|path| Path::new(path).exists())
 }
 
-fn runtime_of(facts: &NodeFacts) -> ContainerRuntime {
-    ContainerRuntime {
-        path: facts.command.clone(),
-        product: facts
-            .runtime
-            .map(|runtime| runtime.product.as_str().to_owned()),
-        version: facts.runtime.map(|runtime| runtime.version.to_string()),
-    }
-}
-
 fn by_the_submission(bare: &[OsString], why: String) -> Decided {
-    let words: Vec<String> = bare
-        .iter()
-        .map(|word| word.to_string_lossy().into_owned())
-        .collect();
-    let runtime = words.first().cloned().map(|path| ContainerRuntime {
-        path,
-        product: None,
-        version: None,
-    });
-    let invocation = Invocation {
-        argv: words,
-        ..Invocation::default()
-    };
+    let words = bare.iter().map(|word| word.to_string_lossy().into_owned());
+    let argv: Vec<String> = words.collect();
     Decided {
-        runtime,
+        runtime: argv.first().cloned().map(|path| ContainerRuntime {
+            path,
+            product: None,
+            version: None,
+        }),
         identity: None,
-        invocation,
+        invocation: Invocation {
+            argv,
+            ..Invocation::default()
+        },
         unasked: Some(why),
     }
 }

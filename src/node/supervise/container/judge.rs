@@ -30,7 +30,7 @@ pub(crate) struct Judge {
 
 impl Judge {
     /// `runtime` is the process that was started: the container's runtime, which starts the command.
-    pub(crate) fn of(runtime: u32) -> Self {
+    pub(crate) fn new(runtime: u32) -> Self {
         let was_seen = Arc::new(AtomicBool::new(false));
         let wanted = Arc::downgrade(&was_seen);
         let begun = Instant::now();

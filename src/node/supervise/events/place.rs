@@ -9,7 +9,8 @@ use std::time::{Duration, SystemTime};
 use nix::sys::signal::SigSet;
 
 use crate::foundation::private::{FileError, PrivateDir};
-use crate::observe::monitor::{identity, start_time_ticks};
+use crate::observe::monitor::start_time_ticks;
+use crate::observe::protocol::Process;
 
 /// The variable that names the file to the program.
 pub(crate) const VARIABLE: &str = "DLRUN_EVENTS";
@@ -65,10 +66,13 @@ fn is_ours(dir: &Path) -> bool {
             .is_some_and(|name| name == UNDER)
 }
 
-/// The process whose directory it is, with its start time in clock ticks since boot.
-fn owner_of(dir: &Path) -> Option<(u32, u64)> {
+/// The process whose directory it is.
+fn owner_of(dir: &Path) -> Option<Process> {
     let (pid, ticks) = dir.file_name()?.to_str()?.split_once('-')?;
-    Some((pid.parse().ok()?, ticks.parse().ok()?))
+    Some(Process {
+        pid: pid.parse().ok()?,
+        start_time_ticks: ticks.parse().ok()?,
+    })
 }
 
 /// Removes what killed supervisors and watchers left on this node, on a thread of its own.
@@ -89,7 +93,7 @@ fn sweep_in(user: &PrivateDir, before: SystemTime) {
     };
     for name in events.names().unwrap_or_default().into_iter().take(SWEPT) {
         let dir = events.path().join(name);
-        let Some((pid, ticks)) = owner_of(&dir) else {
+        let Some(owner) = owner_of(&dir) else {
             continue;
         };
         let newest = [dir.join(NAME), dir.clone()]
@@ -97,7 +101,7 @@ fn sweep_in(user: &PrivateDir, before: SystemTime) {
             .filter_map(|path| modified(path))
             .max();
         let is_old = newest.is_some_and(|newest| newest < before);
-        if is_old && !identity::is_alive(pid, ticks) {
+        if is_old && !owner.is_alive() {
             let _ = fs::remove_dir_all(dir);
         }
     }

@@ -13,7 +13,6 @@ use nix::fcntl::{AtFlags, OFlag, open, openat};
 use nix::sys::inotify::{AddWatchFlags, Inotify};
 use nix::sys::stat::{FileStat, Mode, SFlag, fstatat};
 
-use crate::node::supervise::lacking;
 use crate::node::supervise::output::notices_of;
 use crate::observe::timing::EventLog;
 use crate::record::{Missing, Progress};
@@ -30,7 +29,7 @@ const OPEN_FILE: OFlag = OFlag::O_RDONLY
 
 /// The file of events under watch.
 pub(crate) struct EventFile {
-    /// Its directory: what stands under its name is found even where the directory's path leads elsewhere by now.
+    /// Its directory: what has its name is found even where the directory's path leads elsewhere by now.
     dir: File,
     path: PathBuf,
     opened: Option<Opened>,
@@ -50,7 +49,7 @@ struct Opened {
 }
 
 impl EventFile {
-    /// Opens the file. What stands in it already (a watcher that takes over) is read without times.
+    /// Opens the file. What is in it already (a watcher that takes over) is read without times.
     pub(crate) fn open(path: &Path, resumes: bool) -> io::Result<Self> {
         let parent = path.parent().ok_or(io::ErrorKind::NotFound)?;
         let flags = OFlag::O_RDONLY | OFlag::O_DIRECTORY | OFlag::O_NOFOLLOW | OFlag::O_CLOEXEC;
@@ -79,7 +78,7 @@ impl EventFile {
         self.changes = self.path.parent().and_then(|dir| notices_of(dir, flags));
     }
 
-    /// A descriptor that is readable when the file has grown or another stands in its place.
+    /// A descriptor that is readable when the file has grown or another took its place.
     pub(crate) fn changes(&self) -> Option<BorrowedFd<'_>> {
         self.changes.as_ref().map(|changes| changes.as_fd())
     }
@@ -117,9 +116,9 @@ impl EventFile {
         }
     }
 
-    /// What the program said, over what its output said.
-    pub(crate) fn over(&self, heard: Progress) -> Progress {
-        self.log.over(heard)
+    /// What the program reported, over what was read from its output.
+    pub(crate) fn over(&self, output: Progress) -> Progress {
+        self.log.over(output)
     }
 
     /// What of the events is missing.
@@ -128,7 +127,7 @@ impl EventFile {
         troubles
             .into_iter()
             .flatten()
-            .map(|why| lacking("events", why))
+            .map(|why| Missing::new("events", why))
     }
 
     fn portion(&mut self, at_ms: Option<u64>) {
@@ -177,8 +176,8 @@ impl EventFile {
         }
     }
 
-    /// What stands under the file's name now.
-    fn look(&self) -> Result<FileStat, Errno> {
+    /// What has the file's name now.
+    fn stat_name(&self) -> Result<FileStat, Errno> {
         fstatat(&self.dir, self.name(), AtFlags::AT_SYMLINK_NOFOLLOW)
     }
 
@@ -186,10 +185,10 @@ impl EventFile {
         Path::new(self.path.file_name().unwrap_or_default())
     }
 
-    /// Whether something else than the open file stands there. While nothing does, the open one continues.
+    /// Whether something else than the open file is there. While nothing does, the open one continues.
     fn is_replaced(&self) -> bool {
         let known = self.opened.as_ref().map(|opened| opened.identity);
-        self.look()
+        self.stat_name()
             .is_ok_and(|now| known != Some((now.st_dev, now.st_ino)))
     }
 
@@ -210,7 +209,10 @@ impl EventFile {
         let is_regular = |mode| SFlag::from_bits_truncate(mode) & SFlag::S_IFMT == SFlag::S_IFREG;
         let other = || "something else than a regular file was put in its place".to_owned();
         // Looked at first: opening a pipe would wake whoever wants to write to it.
-        if !self.look().is_ok_and(|found| is_regular(found.st_mode)) {
+        if !self
+            .stat_name()
+            .is_ok_and(|found| is_regular(found.st_mode))
+        {
             return Err(other());
         }
         let found = openat(&self.dir, self.name(), OPEN_FILE, Mode::empty());

@@ -75,7 +75,7 @@ impl KeptFile {
         let read = File::open(&self.path).and_then(|file| Ok((read_whole(&file, buffer)?, file)));
         match read {
             Ok((length, file)) => {
-                self.file = Kept::of(file);
+                self.file = Kept::keep(file);
                 Some(length)
             }
             Err(error) => {

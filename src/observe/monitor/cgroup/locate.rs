@@ -1,6 +1,5 @@
 //! Where the cgroup of a process's job is, by the kernel's word.
 
-use std::collections::BTreeSet;
 use std::io;
 use std::path::{Path, PathBuf};
 
@@ -9,7 +8,6 @@ use super::members::list_processes;
 use super::mounts::{Mount, read_mounts};
 use super::path::{CgroupDirectories, JobCgroup, read_path};
 use crate::foundation::filesystem::text_within;
-use crate::observe::monitor::gpu::device_minors;
 
 /// More than the kernel ever writes: one line a hierarchy.
 const CGROUP_BYTES_MAX: u64 = 256 * 1024;
@@ -22,13 +20,6 @@ const PROCESSES_IN: [&str; 7] = [
 ];
 
 impl JobCgroup {
-    /// Minor numbers of the GPUs that the kernel lets the job use. `None`: all, or it is not known (v2 has no file for it).
-    #[must_use]
-    pub fn gpu_minors(&self) -> Option<BTreeSet<u32>> {
-        let list = self.directories.devices.as_ref()?.join("devices.list");
-        device_minors(&read_text(list, CGROUP_BYTES_MAX).ok()?)
-    }
-
     /// The processes in it now, Slurm's own left out; `None` once the directory is gone.
     #[must_use]
     pub fn process_ids(&self) -> Option<Vec<u32>> {
@@ -153,7 +144,6 @@ fn find(cgroups: &str, mounts: &str, exists: impl Fn(&Path) -> bool) -> Option<J
         cpuacct: directory(Some("cpuacct")),
         memory: directory(Some("memory")),
         blkio: directory(Some("blkio")),
-        devices: directory(Some("devices")),
         processes,
     };
     Some(JobCgroup { directories, ..job })
@@ -301,7 +291,6 @@ mod tests {
             // Slurm's services are in these two.
             unified: None,
             blkio: None,
-            devices: path("devices"),
             cpu: path("cpu,cpuacct"),
             cpuacct: path("cpu,cpuacct"),
             memory: path("memory"),
@@ -355,8 +344,8 @@ mod tests {
             let usual = format!("{HYBRID}{mounts}");
             for (cgroups, mounts) in [(&cgroups, &usual), (&junk, &usual), (&cgroups, &junk)] {
                 if let Some(job) = find(cgroups, mounts, |_| true) {
-                    let CgroupDirectories { unified, cpu, cpuacct, memory, blkio, devices, processes } = job.directories;
-                    for path in [unified, cpu, cpuacct, memory, blkio, devices, processes].into_iter().flatten() {
+                    let CgroupDirectories { unified, cpu, cpuacct, memory, blkio, processes } = job.directories;
+                    for path in [unified, cpu, cpuacct, memory, blkio, processes].into_iter().flatten() {
                         let is_up = path.components().any(|part| part == std::path::Component::ParentDir);
                         prop_assert!(path.is_absolute() && !is_up, "{}", path.display());
                     }

@@ -15,7 +15,7 @@ pub use layout::{CgroupLayout, layout};
 pub use locate::{LocateError, locate, locate_in};
 pub use path::{CgroupDirectories, CgroupScheduler, JobCgroup};
 pub(super) use quota::{cpu_quota, memory_left};
-pub(super) use totals::{CgroupReader, CgroupReading, Group};
+pub(super) use totals::{CgroupReader, Group};
 
 /// How the reason ends why a figure is missing that the kernel does not keep for a cgroup.
 pub const NOT_COUNTED: &str = "does not count it";

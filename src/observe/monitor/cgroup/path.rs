@@ -48,8 +48,6 @@ pub struct CgroupDirectories {
     pub memory: Option<PathBuf>,
     /// v1 `blkio`.
     pub blkio: Option<PathBuf>,
-    /// v1 `devices`.
-    pub devices: Option<PathBuf>,
     /// Where the job's processes are listed.
     pub processes: Option<PathBuf>,
 }

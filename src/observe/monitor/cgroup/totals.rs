@@ -11,46 +11,21 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use super::devices::Devices;
-use super::files::{KeptFile, Pressure, new_buffer, number, read_pressure, value_of};
+use super::files::{KeptFile, new_buffer, number, read_pressure, value_of};
 use super::members::{list_processes, tree_of};
 use super::{CgroupDirectories, JobCgroup, NOT_COUNTED};
 use crate::observe::monitor::process::Io;
+use crate::record::Sample;
 
 /// Directories whose `oom_kill` is read in v1: tasks of steps.
 const OOM_DIRECTORIES_MAX: usize = 64;
 
-/// CPU times since the cgroup was made, in microseconds.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub(in crate::observe::monitor) struct CpuTotals {
-    pub(in crate::observe::monitor) user_us: u64,
-    pub(in crate::observe::monitor) system_us: u64,
-}
-
-/// Memory that the cgroup holds, in bytes.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub(in crate::observe::monitor) struct MemoryTotals {
-    pub(in crate::observe::monitor) anon: Option<u64>,
-    pub(in crate::observe::monitor) file: Option<u64>,
-    pub(in crate::observe::monitor) shmem: Option<u64>,
-}
-
-/// All of a cgroup at one time, as the kernel counts it: since the cgroup was made.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub(in crate::observe::monitor) struct CgroupReading {
-    pub(in crate::observe::monitor) cpu: Option<CpuTotals>,
-    pub(in crate::observe::monitor) throttled_us: Option<u64>,
-    pub(in crate::observe::monitor) memory: MemoryTotals,
-    pub(in crate::observe::monitor) peak_bytes: Option<u64>,
-    pub(in crate::observe::monitor) oom_kills: Option<u64>,
-    /// Bytes of block devices. Less than the truth where a file system has none (NFS, Lustre) and, in v1, for what the
-    /// kernel writes later.
-    pub(in crate::observe::monitor) io: Option<Io>,
-    pub(in crate::observe::monitor) cpu_pressure: Pressure,
-    pub(in crate::observe::monitor) memory_pressure: Pressure,
-    pub(in crate::observe::monitor) io_pressure: Pressure,
-    /// v1's total in microseconds, then with the clock ticks in user mode and in the kernel that it is split by.
-    v1_cpu_us: Option<u64>,
-    v1_cpu_ticks: Option<[u64; 2]>,
+/// What v1 has of CPU time until both files are read: the total in microseconds, and the clock ticks in user mode and in the
+/// kernel that it is split by.
+#[derive(Debug, Default)]
+struct CpuOfV1 {
+    total_us: Option<u64>,
+    ticks: Option<[u64; 2]>,
 }
 
 /// Columns that come from one file.
@@ -69,7 +44,7 @@ pub(in crate::observe::monitor) enum Group {
     IoPressure,
 }
 
-/// Where the columns of a group are, those of v2 first. Both forms of a file are told apart by their lines.
+/// Where the columns of a group are, those of v2 first. The lines of a file show which version it has.
 const FILES: [(Group, Hierarchy, &str); 14] = [
     (Group::Cpu, |on| &on.unified, "cpu.stat"),
     (Group::Memory, |on| &on.unified, "memory.stat"),
@@ -93,57 +68,67 @@ const FILES: [(Group, Hierarchy, &str); 14] = [
 
 type Hierarchy = fn(&CgroupDirectories) -> &Option<PathBuf>;
 
-impl CgroupReading {
-    /// Whether the columns of a group have been read, or cannot be used.
-    fn has(&self, group: Group) -> bool {
-        match group {
-            Group::Cpu => self.cpu.is_some(),
-            Group::CpuTicks => self.v1_cpu_us.is_none(),
-            Group::Throttled => self.throttled_us.is_some(),
-            Group::Memory => self.memory.anon.is_some(),
-            Group::Peak => self.peak_bytes.is_some(),
-            Group::OomKills => self.oom_kills.is_some(),
-            Group::Io => self.io.is_some(),
-            Group::CpuPressure | Group::MemoryPressure | Group::IoPressure => false,
-        }
-    }
+/// Whether the columns of a group have been read, or cannot be used.
+fn is_read(group: Group, reading: &Sample, v1: &CpuOfV1) -> bool {
+    let first = match group {
+        Group::Cpu => reading.cpu_user_us,
+        Group::CpuTicks => return v1.total_us.is_none(),
+        Group::Throttled => reading.cpu_throttled_us,
+        Group::Memory => reading.mem_anon_bytes,
+        Group::Peak => reading.mem_peak_bytes,
+        Group::OomKills => reading.mem_oom_kills,
+        Group::Io => reading.io_read_bytes,
+        Group::CpuPressure | Group::MemoryPressure | Group::IoPressure => None,
+    };
+    first.is_some()
+}
 
-    /// Takes the columns of a group out of a file's text. `None`: it lacks them.
-    fn take(&mut self, group: Group, text: &str, devices: &mut Devices) -> Option<()> {
-        match group {
-            Group::Cpu => match value_of(text, "user_usec") {
-                Some(user_us) => {
-                    let system_us = value_of(text, "system_usec")?;
-                    self.cpu = Some(CpuTotals { user_us, system_us });
-                    // Only the controller knows it.
-                    self.throttled_us = value_of(text, "throttled_usec");
-                }
-                None => self.v1_cpu_us = Some(number(text)? / 1000),
-            },
-            Group::CpuTicks => {
-                self.v1_cpu_ticks = Some([value_of(text, "user")?, value_of(text, "system")?]);
+/// Takes the columns of a group out of a file's text. `None`: it lacks them.
+fn take(
+    group: Group,
+    text: &str,
+    to: &mut Sample,
+    v1: &mut CpuOfV1,
+    devices: &mut Devices,
+) -> Option<()> {
+    match group {
+        Group::Cpu => match value_of(text, "user_usec") {
+            Some(user_us) => {
+                to.cpu_system_us = Some(value_of(text, "system_usec")?);
+                to.cpu_user_us = Some(user_us);
+                // Only the controller knows it.
+                to.cpu_throttled_us = value_of(text, "throttled_usec");
             }
-            // Of the directory's own quota: v1 adds nothing up.
-            Group::Throttled => {
-                self.throttled_us = Some(value_of(text, "throttled_time")? / 1000);
-            }
-            Group::Memory => {
-                let either = |v1: &str, v2: &str| value_of(text, v1).or_else(|| value_of(text, v2));
-                self.memory = MemoryTotals {
-                    anon: Some(either("total_rss", "anon")?),
-                    file: either("total_cache", "file"),
-                    shmem: either("total_shmem", "shmem"),
-                };
-            }
-            Group::Peak => self.peak_bytes = Some(number(text)?),
-            Group::OomKills => self.oom_kills = Some(value_of(text, "oom_kill")?),
-            Group::Io => self.io = Some(read_io(text, devices)),
-            Group::CpuPressure => self.cpu_pressure = read_pressure(text)?,
-            Group::MemoryPressure => self.memory_pressure = read_pressure(text)?,
-            Group::IoPressure => self.io_pressure = read_pressure(text)?,
+            None => v1.total_us = Some(number(text)? / 1000),
+        },
+        Group::CpuTicks => {
+            v1.ticks = Some([value_of(text, "user")?, value_of(text, "system")?]);
         }
-        Some(())
+        // Of the directory's own quota: v1 adds nothing up.
+        Group::Throttled => to.cpu_throttled_us = Some(value_of(text, "throttled_time")? / 1000),
+        Group::Memory => {
+            let either = |v1: &str, v2: &str| value_of(text, v1).or_else(|| value_of(text, v2));
+            to.mem_anon_bytes = Some(either("total_rss", "anon")?);
+            to.mem_file_bytes = either("total_cache", "file");
+            to.mem_shmem_bytes = either("total_shmem", "shmem");
+        }
+        Group::Peak => to.mem_peak_bytes = Some(number(text)?),
+        Group::OomKills => to.mem_oom_kills = Some(value_of(text, "oom_kill")?),
+        Group::Io => {
+            let io = read_io(text, devices);
+            (to.io_read_bytes, to.io_write_bytes) = (Some(io.read_bytes), Some(io.write_bytes));
+        }
+        Group::CpuPressure => to.psi_cpu_some_us = read_pressure(text)?.some_us,
+        Group::MemoryPressure => {
+            let pressure = read_pressure(text)?;
+            (to.psi_mem_some_us, to.psi_mem_full_us) = (pressure.some_us, pressure.full_us);
+        }
+        Group::IoPressure => {
+            let pressure = read_pressure(text)?;
+            (to.psi_io_some_us, to.psi_io_full_us) = (pressure.some_us, pressure.full_us);
+        }
     }
+    Some(())
 }
 
 /// Reads one cgroup again and again.
@@ -185,25 +170,26 @@ impl CgroupReader {
         &self.path
     }
 
-    /// Reads all that the cgroup has.
-    pub(in crate::observe::monitor) fn read(&mut self) -> CgroupReading {
-        let mut reading = CgroupReading::default();
+    /// Reads all that the cgroup has, as the kernel counts it: since the cgroup was made. Bytes of I/O are those of block
+    /// devices: less than the truth where a file system has none (NFS, Lustre) and, in v1, for what the kernel writes later.
+    pub(in crate::observe::monitor) fn read(&mut self) -> Sample {
+        let (mut reading, mut v1) = (Sample::default(), CpuOfV1::default());
         let (buffer, devices) = (&mut self.buffer, &mut self.devices);
         for (group, file) in &mut self.files {
-            if !reading.has(*group) {
-                file.read(buffer, |text| reading.take(*group, text, devices));
+            if !is_read(*group, &reading, &v1) {
+                let take = |text: &str| take(*group, text, &mut reading, &mut v1, devices);
+                file.read(buffer, take);
             }
         }
-        if let (Some(total_us), Some([user, system])) =
-            (reading.v1_cpu_us.take(), reading.v1_cpu_ticks.take())
-        {
-            reading.cpu = Some(self.split.of(total_us, user, system));
+        if let (Some(total_us), Some([user, system])) = (v1.total_us, v1.ticks) {
+            let (user_us, system_us) = self.split.settle(total_us, user, system);
+            (reading.cpu_user_us, reading.cpu_system_us) = (Some(user_us), Some(system_us));
         }
-        if reading.oom_kills.is_none() {
+        if reading.mem_oom_kills.is_none() {
             // None before Linux 4.13.
             let kills = (self.oom_controls.iter_mut())
                 .filter_map(|file| file.read(buffer, |text| value_of(text, "oom_kill")));
-            reading.oom_kills = kills.reduce(u64::saturating_add);
+            reading.mem_oom_kills = kills.reduce(u64::saturating_add);
         }
         reading
     }
@@ -290,28 +276,25 @@ fn read_io(text: &str, devices: &mut Devices) -> Io {
 /// for a process (`cputime_adjust`).
 #[derive(Debug, Clone, Copy, Default)]
 struct Split {
-    last: CpuTotals,
+    /// User time and that of the kernel, in microseconds.
+    last: (u64, u64),
 }
 
 impl Split {
-    fn of(&mut self, total_us: u64, user: u64, system: u64) -> CpuTotals {
-        if total_us < self.last.user_us.saturating_add(self.last.system_us) {
+    fn settle(&mut self, total_us: u64, user: u64, system: u64) -> (u64, u64) {
+        if total_us < self.last.0.saturating_add(self.last.1) {
             // The cgroup was made again.
-            self.last = CpuTotals::default();
+            self.last = (0, 0);
         }
         let all = u128::from(user) + u128::from(system);
         // Before the first tick of the clock all of it counts as user time.
         let of_system = (u128::from(total_us) * u128::from(system))
             .checked_div(all)
             .unwrap_or(0);
-        let of_system = u64::try_from(of_system)
-            .unwrap_or(total_us)
-            .max(self.last.system_us);
-        let user_us = total_us.saturating_sub(of_system).max(self.last.user_us);
-        self.last = CpuTotals {
-            user_us,
-            system_us: total_us.saturating_sub(user_us),
-        };
+        let of_system = u64::try_from(of_system).unwrap_or(total_us);
+        let user_us = total_us.saturating_sub(of_system.max(self.last.1));
+        let user_us = user_us.max(self.last.0);
+        self.last = (user_us, total_us.saturating_sub(user_us));
         self.last
     }
 }
@@ -364,7 +347,6 @@ mod tests {
             cpuacct: of("cpuacct"),
             memory: of("memory"),
             blkio: of("blkio"),
-            devices: of("devices"),
             processes: of("memory"),
         }
     }
@@ -376,7 +358,7 @@ mod tests {
         let mut v2 = of_v2(&root.path().join("system.slice/slurmstepd.scope/job_4"));
         let reading = v2.read();
         assert_eq!(
-            (reading.peak_bytes, reading.oom_kills),
+            (reading.mem_peak_bytes, reading.mem_oom_kills),
             (Some(7_229_440), Some(0))
         );
         let mut pids = Vec::new();
@@ -386,9 +368,12 @@ mod tests {
         let mut v1 = of_v1(root.path(), "slurm/uid_20821/job_10");
         let reading = v1.read();
         // `cpuacct.stat` is not in the fixture, and without it there is no split.
-        assert_eq!((reading.cpu, reading.peak_bytes), (None, Some(552_960)));
+        assert_eq!(
+            (reading.cpu_user_us, reading.mem_peak_bytes),
+            (None, Some(552_960))
+        );
         // A kernel before 4.13.
-        assert_eq!(reading.oom_kills, None);
+        assert_eq!(reading.mem_oom_kills, None);
         assert!(
             v1.why_missing(Group::OomKills)
                 .contains("memory.oom_control lacks")
@@ -401,7 +386,7 @@ mod tests {
     fn all_of_v2_is_read() {
         let root = tempfile::tempdir().expect("a directory");
         let mut cgroup = of_v2(root.path());
-        assert_eq!(cgroup.read(), CgroupReading::default());
+        assert_eq!(cgroup.read(), Sample::default());
         assert!(cgroup.why_missing(Group::Peak).contains("memory.peak"));
         let mut cgroup = of_v2(root.path());
         let put = |name: &str, text: &str| put(root.path(), name, text);
@@ -424,35 +409,27 @@ mod tests {
             let text = format!("some avg10=0.00 total={at}\nfull avg10=0.00 total={full}\n");
             put(&format!("{name}.pressure"), &text);
         }
-        let pressure = |some_us| Pressure {
-            some_us: Some(some_us),
-            full_us: Some(some_us + 1),
-        };
-        let expected = CgroupReading {
-            cpu: Some(CpuTotals {
-                user_us: 20,
-                system_us: 10,
-            }),
-            throttled_us: Some(7),
-            memory: MemoryTotals {
-                anon: Some(100),
-                file: Some(50),
-                shmem: Some(8),
-            },
-            peak_bytes: Some(999),
-            oom_kills: Some(2),
-            io: Some(Io {
-                read_bytes: 5,
-                write_bytes: 6,
-            }),
-            cpu_pressure: pressure(1),
-            memory_pressure: pressure(3),
-            io_pressure: pressure(5),
-            ..CgroupReading::default()
+        let expected = Sample {
+            cpu_user_us: Some(20),
+            cpu_system_us: Some(10),
+            cpu_throttled_us: Some(7),
+            mem_anon_bytes: Some(100),
+            mem_file_bytes: Some(50),
+            mem_shmem_bytes: Some(8),
+            mem_peak_bytes: Some(999),
+            mem_oom_kills: Some(2),
+            io_read_bytes: Some(5),
+            io_write_bytes: Some(6),
+            psi_cpu_some_us: Some(1),
+            psi_mem_some_us: Some(3),
+            psi_mem_full_us: Some(4),
+            psi_io_some_us: Some(5),
+            psi_io_full_us: Some(6),
+            ..Sample::default()
         };
         assert_eq!(cgroup.read(), expected);
         fs::remove_dir_all(root.path()).expect("removed");
-        assert_eq!(of_v2(root.path()).read(), CgroupReading::default());
+        assert_eq!(of_v2(root.path()).read(), Sample::default());
     }
 
     #[test]
@@ -483,24 +460,18 @@ mod tests {
             "8:0 Read 5\n8:0 Write 6\nTotal 11\n",
         );
         let mut cgroup = of_v1(root.path(), "j");
-        let expected = CgroupReading {
-            cpu: Some(CpuTotals {
-                user_us: 30_000,
-                system_us: 10_000,
-            }),
-            throttled_us: Some(5),
-            memory: MemoryTotals {
-                anon: Some(100),
-                file: Some(50),
-                shmem: Some(8),
-            },
-            peak_bytes: Some(999),
-            oom_kills: Some(3),
-            io: Some(Io {
-                read_bytes: 5,
-                write_bytes: 6,
-            }),
-            ..CgroupReading::default()
+        let expected = Sample {
+            cpu_user_us: Some(30_000),
+            cpu_system_us: Some(10_000),
+            cpu_throttled_us: Some(5),
+            mem_anon_bytes: Some(100),
+            mem_file_bytes: Some(50),
+            mem_shmem_bytes: Some(8),
+            mem_peak_bytes: Some(999),
+            mem_oom_kills: Some(3),
+            io_read_bytes: Some(5),
+            io_write_bytes: Some(6),
+            ..Sample::default()
         };
         assert_eq!(cgroup.read(), expected);
         assert!(
@@ -512,7 +483,7 @@ mod tests {
         put("memory/j/step_1/memory.oom_control", "oom_kill 4\n");
         put("memory/j/cgroup.procs", "");
         cgroup.list(&mut Vec::new()).expect("listed");
-        assert_eq!(cgroup.read().oom_kills, Some(7));
+        assert_eq!(cgroup.read().mem_oom_kills, Some(7));
         // v2 without controllers has CPU times and pressure.
         put(
             "unified/j/cpu.stat",
@@ -522,36 +493,35 @@ mod tests {
         let mut job = job_with(v1_directories(root.path(), "j"));
         job.directories.unified = Some(root.path().join("unified/j"));
         let hybrid = CgroupReader::new(&job).read();
+        let columns = |reading: &Sample| {
+            let cpu = [reading.cpu_user_us, reading.cpu_system_us];
+            let memory = [reading.mem_anon_bytes, reading.mem_shmem_bytes];
+            let io = [reading.io_read_bytes, reading.io_write_bytes];
+            (cpu, reading.cpu_throttled_us, memory, io)
+        };
+        let (_, throttled, memory, io) = columns(&expected);
         assert_eq!(
-            hybrid.cpu,
-            Some(CpuTotals {
-                user_us: 5,
-                system_us: 4
-            })
+            columns(&hybrid),
+            ([Some(5), Some(4)], throttled, memory, io)
         );
         assert_eq!(
-            (hybrid.throttled_us, hybrid.memory),
-            (Some(5), expected.memory)
-        );
-        assert_eq!(
-            (hybrid.io_pressure.some_us, hybrid.io_pressure.full_us),
+            (hybrid.psi_io_some_us, hybrid.psi_io_full_us),
             (Some(6), None)
         );
-        assert_eq!((hybrid.oom_kills, hybrid.io), (Some(7), expected.io));
+        assert_eq!(hybrid.mem_oom_kills, Some(7));
     }
 
     #[test]
     fn split_adds_up_and_does_not_fall() {
         let mut split = Split::default();
-        let of = |user_us, system_us| CpuTotals { user_us, system_us };
-        assert_eq!(split.of(900, 0, 0), of(900, 0));
-        assert_eq!(split.of(1000, 1, 1), of(900, 100));
-        assert_eq!(split.of(2000, 3, 1), of(1500, 500));
-        assert_eq!(split.of(2100, 4, 1), of(1600, 500));
-        assert_eq!(split.of(10, 1, 0), of(10, 0));
+        assert_eq!(split.settle(900, 0, 0), (900, 0));
+        assert_eq!(split.settle(1000, 1, 1), (900, 100));
+        assert_eq!(split.settle(2000, 3, 1), (1500, 500));
+        assert_eq!(split.settle(2100, 4, 1), (1600, 500));
+        assert_eq!(split.settle(10, 1, 0), (10, 0));
         assert_eq!(
-            split.of(u64::MAX, u64::MAX, u64::MAX),
-            of(u64::MAX / 2 + 1, u64::MAX / 2)
+            split.settle(u64::MAX, u64::MAX, u64::MAX),
+            (u64::MAX / 2 + 1, u64::MAX / 2)
         );
     }
 

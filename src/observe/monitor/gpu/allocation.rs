@@ -1,6 +1,5 @@
-//! Which GPUs a job was given, from what its environment and its cgroup say.
+//! Which GPUs a job was given, from what its environment says.
 
-use std::collections::BTreeSet;
 use std::path::Path;
 
 use crate::record::GpuFacts;
@@ -14,10 +13,6 @@ const VARIABLES: [(&str, bool); 4] = [
 ];
 /// Words that mean "none": CUDA's, Slurm's, and those of NVIDIA's container runtime.
 const NONE: [&str; 4] = ["-1", "NoDevFiles", "none", "void"];
-/// The character device of NVIDIA's GPUs; minors from here on are no GPUs (`nvidiactl`, `nvidia-modeset`).
-const NVIDIA_MAJOR: &str = "195";
-const FIRST_OTHER_MINOR: u32 = 254;
-
 /// Whether NVIDIA's driver is loaded, so that its library is worth loading. `root` is `/`.
 #[must_use]
 pub fn gpu_driver_present(root: &Path) -> bool {
@@ -120,36 +115,6 @@ fn usable(gpu: &GpuFacts, devices: &[&GpuFacts]) -> Vec<String> {
     } else {
         slices
     }
-}
-
-/// Minor numbers of the GPUs that a device cgroup of version 1 lets in (`devices.list`, lines such as `c 195:0 rw`).
-/// `None`: it lets all in.
-pub(crate) fn device_minors(list: &str) -> Option<BTreeSet<u32>> {
-    let mut minors = BTreeSet::new();
-    for line in list.lines() {
-        let words: Vec<&str> = line.split_whitespace().collect();
-        let [kind, device, access] = words[..] else {
-            continue;
-        };
-        let Some((major, minor)) = device.split_once(':') else {
-            continue;
-        };
-        // Making a device file is not using it.
-        let used = access.contains(['r', 'w']);
-        if !matches!(kind, "a" | "c") || !matches!(major, "*" | NVIDIA_MAJOR) || !used {
-            continue;
-        }
-        if minor == "*" {
-            return None;
-        }
-        minors.extend(
-            minor
-                .parse::<u32>()
-                .ok()
-                .filter(|minor| *minor < FIRST_OTHER_MINOR),
-        );
-    }
-    Some(minors)
 }
 
 #[cfg(test)]
@@ -265,20 +230,6 @@ mod tests {
             &[("SLURM_JOB_GPUS", "0,1")],
             Some(&["MIG-x", "MIG-y", "GPU-1"]),
         );
-    }
-
-    #[test]
-    fn the_device_list_names_minors() {
-        let list = "c 1:3 rwm\nc 195:255 rw\nc 195:2 rw\nc 195:0 rwm\nb 195:4 rw\nc 195:5 m\nc 195:254 rw\n";
-        assert_eq!(device_minors(list), Some(BTreeSet::from([0, 2])));
-        assert_eq!(device_minors(""), Some(BTreeSet::new()));
-        assert_eq!(
-            device_minors("c *:* m\nc 195:1 rw"),
-            Some(BTreeSet::from([1]))
-        );
-        for all in ["a *:* rwm", "c *:* rw", "c 195:* rwm"] {
-            assert_eq!(device_minors(all), None, "{all}");
-        }
     }
 
     #[test]

@@ -1,7 +1,7 @@
 //! What GPUs do, and for whom.
 //!
 //! A [`GpuReader`] asks one vendor's driver; [`Nvml`] is NVIDIA's. Any call into a driver can hang, so nobody but
-//! [`GpuWatch`] calls a reader: it has threads of its own and hands out what they last read. Nothing here opens a CUDA
+//! [`GpuWatch`] calls a reader: it has a thread of its own and hands out what that last read. Nothing here opens a CUDA
 //! context: watching takes no memory of a GPU and does not show as a process on it.
 
 mod allocation;
@@ -10,7 +10,6 @@ mod reader;
 mod share;
 mod watch;
 
-pub(crate) use allocation::device_minors;
 pub use allocation::{allocated_gpus, gpu_driver_present};
 pub use nvml::Nvml;
 pub use reader::{GpuError, GpuProcess, GpuRead, GpuReader, GpuXid};

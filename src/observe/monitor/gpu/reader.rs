@@ -63,9 +63,7 @@ pub struct GpuXid {
 }
 
 /// Asks the driver of one vendor. Every call may block for as long as the driver likes.
-///
-/// It is shared by threads, so that others can be read while a call for one GPU hangs.
-pub trait GpuReader: Debug + Send + Sync {
+pub trait GpuReader: Debug {
     /// The GPUs that may be read, as they were found when the reader was opened. A divided GPU is among them, and so are
     /// its slices, each with its parent.
     fn devices(&self) -> Vec<Arc<GpuFacts>>;

@@ -24,7 +24,6 @@ const FIRST_RANK: u64 = 0;
 /// The epoch that runs.
 #[derive(Debug, Clone, Default)]
 struct Open {
-    epoch: u64,
     began_ms: Option<u64>,
     /// The line that is made of it: what was said before its end.
     stated: Epoch,
@@ -36,6 +35,35 @@ struct Span {
     phase: Phase,
     seconds: f64,
     ended_ms: Option<u64>,
+}
+
+impl Span {
+    /// Adds it to the epoch around it, else to what lay outside of epochs.
+    fn add_to(self, epoch: Option<&mut Epoch>, outside: [&mut Option<f64>; 2]) {
+        let sums = match epoch {
+            Some(epoch) => [&mut epoch.evaluation_seconds, &mut epoch.checkpoint_seconds],
+            None => outside,
+        };
+        let [evaluation, checkpoint] = sums;
+        let sum = match self.phase {
+            Phase::Evaluation => evaluation,
+            Phase::Checkpoint => checkpoint,
+        };
+        *sum = Some(sum.unwrap_or(0.0) + self.seconds);
+    }
+
+    /// Whether it lay within an epoch that is over, by their times.
+    fn lies_in(self, epoch: &Epoch) -> bool {
+        let within = || {
+            let (from, to) = (
+                began(epoch.ended_at_ms, epoch.seconds())?,
+                epoch.ended_at_ms?,
+            );
+            let phase_from = began(self.ended_ms, Some(self.seconds))?;
+            Some(phase_from + TOLERANCE_MS >= from && self.ended_ms? <= to + TOLERANCE_MS)
+        };
+        within().unwrap_or(false)
+    }
 }
 
 /// Makes a [`Progress`] of lines.
@@ -79,7 +107,7 @@ impl Account {
             self.end(&line, rank, at_ms);
             return;
         }
-        let epoch = line.epoch.or(self.open.as_ref().map(|open| open.epoch));
+        let epoch = line.epoch.or(self.running());
         let step = line
             .step
             .or(self.progress.last_step.and_then(|last| last.step));
@@ -117,6 +145,11 @@ impl Account {
         }
     }
 
+    /// The number of the open epoch.
+    fn running(&self) -> Option<u64> {
+        self.open.as_ref().map(|open| open.stated.epoch)
+    }
+
     /// The epoch that ended last.
     fn last_epoch(&self) -> Option<&Epoch> {
         self.progress.epochs.last()
@@ -124,7 +157,7 @@ impl Account {
 
     fn begin(&mut self, line: &Line, at_ms: Option<u64>) {
         let Some(epoch) = line.epoch else { return };
-        match self.open.as_ref().map(|open| open.epoch) {
+        match self.running() {
             // Another rank begins it too.
             Some(open) if open == epoch => return,
             Some(open) if open < epoch => self.close_by_clock(at_ms),
@@ -139,7 +172,7 @@ impl Account {
     fn step(&mut self, line: &Line, at_ms: Option<u64>) {
         if let Some(epoch) = line.epoch {
             let over = self.last_epoch().map(|last| last.epoch);
-            match self.open.as_ref().map(|open| open.epoch) {
+            match self.running() {
                 Some(open) if open < epoch => {
                     self.close_by_clock(at_ms);
                     self.open(epoch, at_ms);
@@ -152,7 +185,7 @@ impl Account {
                 _ => {}
             }
         }
-        let epoch = line.epoch.or(self.open.as_ref().map(|open| open.epoch));
+        let epoch = line.epoch.or(self.running());
         let before = self
             .progress
             .last_step
@@ -186,7 +219,6 @@ impl Account {
     fn open(&mut self, epoch: u64, began_ms: Option<u64>) {
         self.note_numbering(epoch);
         self.open = Some(Open {
-            epoch,
             began_ms,
             stated: Epoch {
                 epoch,
@@ -214,8 +246,7 @@ impl Account {
 
     fn end(&mut self, line: &Line, rank: u64, at_ms: Option<u64>) {
         let Some(epoch) = line.epoch else { return };
-        let is_open = self.open.as_ref().is_some_and(|open| open.epoch == epoch);
-        if !is_open {
+        if self.running() != Some(epoch) {
             match self.standing(line, epoch, at_ms) {
                 Standing::Said => return self.amend(line, epoch, rank),
                 Standing::Restarted => self.progress.restarts += 1,
@@ -269,7 +300,6 @@ impl Account {
         let Open {
             began_ms,
             mut stated,
-            ..
         } = open;
         stated.clock_seconds = began_ms
             .zip(at_ms)
@@ -280,10 +310,8 @@ impl Account {
             .last_epoch()
             .is_none_or(|last| last.epoch >= stated.epoch);
         for span in std::mem::take(&mut self.spans) {
-            if lies_in(span, &stated) {
-                less(outside_of(&mut self.progress, span.phase), span.seconds);
-                add(of_phase(&mut stated, span.phase), span.seconds);
-            }
+            let epoch = Some(&mut stated).filter(|epoch| span.lies_in(epoch));
+            span.add_to(epoch, outside(&mut self.progress));
         }
         self.progress.push_epoch(stated);
     }
@@ -301,29 +329,22 @@ impl Account {
         let Some(seconds) = line.seconds.or(by_clock) else {
             return;
         };
-        if let Some(open) = &mut self.open {
-            add(of_phase(&mut open.stated, phase), seconds);
-            return;
-        }
         let span = Span {
             phase,
             seconds,
             ended_ms: at_ms,
         };
-        match self
-            .progress
-            .epochs
-            .last_mut()
-            .filter(|last| lies_in(span, last))
-        {
-            Some(last) => add(of_phase(last, phase), seconds),
-            None => {
-                add(outside_of(&mut self.progress, phase), seconds);
-                if self.spans.len() == MAX_SPANS {
-                    self.spans.remove(0);
-                }
-                self.spans.push(span);
-            }
+        let around = match &mut self.open {
+            Some(open) => Some(&mut open.stated),
+            None => (self.progress.epochs.last_mut()).filter(|last| span.lies_in(last)),
+        };
+        if around.is_some() {
+            return span.add_to(around, [&mut None, &mut None]);
+        }
+        self.spans.push(span);
+        if self.spans.len() > MAX_SPANS {
+            let oldest = self.spans.remove(0);
+            oldest.add_to(None, outside(&mut self.progress));
         }
     }
 
@@ -335,48 +356,35 @@ impl Account {
         let mut own = self.progress.clone();
         own.step_times = self.step_times.summary(TimeSource::Event);
         own.points = self.curves.points();
-        if own.epochs_completed == 0 && output.epochs_completed > 0 {
-            return self.beside(own, output);
-        }
-        let metrics = if own.last_metrics.is_empty() {
-            &output.last_metrics
+        fill_up(&mut own, &output);
+        let are_outputs = own.epochs_completed == 0 && output.epochs_completed > 0;
+        let mut progress = if are_outputs {
+            // The program reports no epochs and its output does: those stay, beside what the program reports.
+            let mut last_metrics = output.last_metrics;
+            last_metrics.extend(own.last_metrics);
+            Progress {
+                recogniser: output.recogniser,
+                epoch_numbering: output.epoch_numbering,
+                epochs_completed: output.epochs_completed,
+                epochs: output.epochs,
+                restarts: output.restarts,
+                last_metrics,
+                ..own
+            }
         } else {
-            &own.last_metrics
-        };
-        let mut progress = Progress {
-            last_metrics: metrics.clone(),
-            ..own
-        };
-        fill_up(&mut progress, &output);
-        progress.recogniser = Some("events".to_owned());
-        progress
-    }
-
-    /// The program reports no epochs and its output does: those stay, beside what the program reports.
-    fn beside(&self, own: Progress, output: Progress) -> Progress {
-        let mut last_metrics = output.last_metrics.clone();
-        last_metrics.extend(own.last_metrics.clone());
-        let mut figures = own;
-        fill_up(&mut figures, &output);
-        let mut progress = Progress {
-            recogniser: output.recogniser,
-            epoch_numbering: output.epoch_numbering,
-            epochs_completed: output.epochs_completed,
-            epochs: output.epochs,
-            restarts: output.restarts,
-            last_metrics,
-            ..figures
+            if own.last_metrics.is_empty() {
+                own.last_metrics = output.last_metrics;
+            }
+            own.recogniser = Some("events".to_owned());
+            own
         };
         for span in &self.spans {
-            let Some(epoch) = progress
-                .epochs
-                .iter_mut()
-                .find(|epoch| lies_in(*span, epoch))
-            else {
-                continue;
-            };
-            add(of_phase(epoch, span.phase), span.seconds);
-            less(outside_of(&mut progress, span.phase), span.seconds);
+            let mut epochs = std::mem::take(&mut progress.epochs);
+            // The program's own epochs took theirs when they ended; a later line about one of them counts to the run.
+            let mut all = epochs.iter_mut().filter(|_| are_outputs);
+            let around = all.find(|epoch| span.lies_in(epoch));
+            span.add_to(around, outside(&mut progress));
+            progress.epochs = epochs;
         }
         progress
     }
@@ -431,49 +439,18 @@ fn put_metrics(epoch: &mut Epoch, line: &Line, wins: bool) {
     }
 }
 
-/// Whether a phase lay within an epoch that is over, by their times.
-fn lies_in(span: Span, epoch: &Epoch) -> bool {
-    let within = || {
-        let (from, to) = (
-            began(epoch.ended_at_ms, epoch.seconds())?,
-            epoch.ended_at_ms?,
-        );
-        let phase_from = began(span.ended_ms, Some(span.seconds))?;
-        Some(phase_from + TOLERANCE_MS >= from && span.ended_ms? <= to + TOLERANCE_MS)
-    };
-    within().unwrap_or(false)
-}
-
 /// When something began that ended then and took so long.
 fn began(ended_ms: Option<u64>, seconds: Option<f64>) -> Option<u64> {
     let took = std::time::Duration::try_from_secs_f64(seconds?).ok()?;
     Some(ended_ms?.saturating_sub(u64::try_from(took.as_millis()).ok()?))
 }
 
-fn of_phase(epoch: &mut Epoch, phase: Phase) -> &mut Option<f64> {
-    match phase {
-        Phase::Evaluation => &mut epoch.evaluation_seconds,
-        Phase::Checkpoint => &mut epoch.checkpoint_seconds,
-    }
-}
-
-/// Seconds of a phase outside of all epochs.
-fn outside_of(progress: &mut Progress, phase: Phase) -> &mut Option<f64> {
-    match phase {
-        Phase::Evaluation => &mut progress.evaluation_seconds,
-        Phase::Checkpoint => &mut progress.checkpoint_seconds,
-    }
-}
-
-fn add(to: &mut Option<f64>, seconds: f64) {
-    *to = Some(to.unwrap_or(0.0) + seconds);
-}
-
-/// Takes seconds away that were added before. What sums of fractions leave of nothing is nothing.
-fn less(from: &mut Option<f64>, seconds: f64) {
-    *from = from
-        .map(|known| known - seconds)
-        .filter(|left| *left > 1e-6);
+/// Seconds of evaluations and checkpoints outside of all epochs.
+fn outside(progress: &mut Progress) -> [&mut Option<f64>; 2] {
+    [
+        &mut progress.evaluation_seconds,
+        &mut progress.checkpoint_seconds,
+    ]
 }
 
 #[cfg(test)]
@@ -636,6 +613,27 @@ mod tests {
                 .evaluation_seconds
                 .is_some_and(|seconds| (seconds - 0.6).abs() < 1e-9)
         );
+    }
+
+    #[test]
+    fn a_line_about_an_earlier_epoch_counts_to_the_run_now_and_later() {
+        let lines = [
+            (1000.0, r#"{"epoch":1,"begin":true}"#),
+            (1010.0, r#"{"epoch":1,"end":true}"#),
+            (1010.0, r#"{"epoch":2,"begin":true}"#),
+            (1020.0, r#"{"epoch":2,"end":true}"#),
+            (
+                1021.0,
+                r#"{"phase":"checkpoint","seconds":2.0,"time":1006.0}"#,
+            ),
+            (1030.0, r#"{"epoch":3,"seconds":9.0}"#),
+        ];
+        for shown in [5, 6] {
+            let progress = progress_of(&lines[..shown]);
+            assert_eq!(progress.checkpoint_seconds, Some(2.0), "{shown} lines");
+            let mut epochs = progress.epochs.iter();
+            assert!(epochs.all(|epoch| epoch.checkpoint_seconds.is_none()));
+        }
     }
 
     #[test]

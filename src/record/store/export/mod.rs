@@ -135,7 +135,7 @@ impl Pages {
         store: &Store,
         mut each: impl FnMut(&[Cell<'_>]) -> Result<(), E>,
     ) -> Result<bool, E> {
-        let failed = |source| StoreError::of(&store.path, "read", source);
+        let failed = |source| StoreError::from_sqlite(&store.path, "read", source);
         let Self {
             selection,
             store: name,
@@ -168,7 +168,7 @@ impl Pages {
             *reached = (row.get(0).map_err(failed)?, row.get(1).map_err(failed)?);
             any = true;
             if selection.table.is_of_samples() {
-                let begun = samples::block(name, row).map_err(failed)?;
+                let begun = cells(name, &fields[..samples::BEFORE], row).map_err(failed)?;
                 match samples::readings(row).map_err(failed)? {
                     Some(readings) => samples::each(begun, &readings, selection, &mut each)?,
                     None => *damaged += 1,
@@ -337,8 +337,9 @@ impl Store {
             })
         };
         let found = self.rows("SELECT store, last FROM change", [], read)?.pop();
-        found
-            .ok_or_else(|| StoreError::of(&self.path, "read", rusqlite::Error::QueryReturnedNoRows))
+        found.ok_or_else(|| {
+            StoreError::from_sqlite(&self.path, "read", rusqlite::Error::QueryReturnedNoRows)
+        })
     }
 }
 
@@ -405,7 +406,7 @@ mod tests {
     fn runs_are_settled_where_their_state_is_final() {
         let words = "pending running suspended completed failed timeout out_of_memory preempted node_fail cancelled unknown";
         for word in words.split(' ') {
-            let state = JobState::from_word(word);
+            let state = JobState::from_word(word).unwrap_or_default();
             let listed = RUN_IS_OVER
                 .split_once(" OR ")
                 .is_some_and(|(list, _)| list.contains(&format!("'{word}'")));

@@ -10,11 +10,11 @@ use crate::record::store::sql::integer;
 use crate::record::{Cell, Sample, Table, decode_segment};
 
 /// Columns of a row before the values of the reading: the database, the change, the measurement with name and user, the segment.
-const BEFORE: usize = 10;
+pub(super) const BEFORE: usize = 10;
 
 /// Hands out the rows of one block that begin so.
 pub(super) fn each<E>(
-    mut cells: Vec<Cell<'static>>,
+    mut cells: Vec<Cell<'_>>,
     readings: &[Sample],
     selection: &Selection,
     out: &mut impl FnMut(&[Cell<'_>]) -> Result<(), E>,
@@ -49,24 +49,6 @@ pub(super) fn each<E>(
 pub(super) fn readings(row: &Row<'_>) -> rusqlite::Result<Option<Vec<Sample>>> {
     let bytes: Vec<u8> = row.get(BEFORE + 1)?;
     Ok(decode_segment(&bytes).ok())
-}
-
-/// What all rows of a block begin with.
-pub(super) fn block(store: &str, row: &Row<'_>) -> rusqlite::Result<Vec<Cell<'static>>> {
-    let text = |column| Ok::<_, rusqlite::Error>(Cell::Text(Cow::Owned(row.get(column)?)));
-    let whole = |column| Ok::<_, rusqlite::Error>(Cell::Whole(row.get(column)?));
-    Ok(vec![
-        Cell::Text(Cow::Owned(store.to_owned())),
-        whole(2)?,
-        text(3)?,
-        whole(4)?,
-        whole(5)?,
-        text(6)?,
-        whole(7)?,
-        text(8)?,
-        text(9)?,
-        whole(10)?,
-    ])
 }
 
 fn text(text: &str) -> Cell<'static> {

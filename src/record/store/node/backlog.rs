@@ -37,13 +37,7 @@ impl Backlog {
         }
     }
 
-    /// Samples that wait.
-    #[must_use]
-    pub fn len(&self) -> usize {
-        self.samples
-    }
-
-    /// Whether none waits.
+    /// Whether no sample waits.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.samples == 0
@@ -57,27 +51,21 @@ impl Backlog {
     }
 
     fn drop_surplus(&mut self) {
-        while self.samples > self.max_samples {
-            let Some(oldest) = self.ticks.pop_front() else {
-                break;
-            };
-            self.samples -= oldest.len();
-            oldest
-                .iter()
-                .for_each(|(node, sample)| self.drop_sample(*node, sample.at_ms));
+        while self.samples > self.max_samples
+            && let Some(oldest) = self.take()
+        {
+            for (node, Sample { at_ms, .. }) in oldest {
+                let none = Dropped {
+                    from_ms: at_ms,
+                    to_ms: at_ms,
+                    samples: 0,
+                };
+                let dropped = self.dropped.entry(node).or_insert(none);
+                dropped.from_ms = dropped.from_ms.min(at_ms);
+                dropped.to_ms = dropped.to_ms.max(at_ms);
+                dropped.samples += 1;
+            }
         }
-    }
-
-    fn drop_sample(&mut self, node: NodeId, at_ms: u64) {
-        let none = Dropped {
-            from_ms: at_ms,
-            to_ms: at_ms,
-            samples: 0,
-        };
-        let dropped = self.dropped.entry(node).or_insert(none);
-        dropped.from_ms = dropped.from_ms.min(at_ms);
-        dropped.to_ms = dropped.to_ms.max(at_ms);
-        dropped.samples += 1;
     }
 
     /// Takes the oldest tick out, to be written.
@@ -125,7 +113,7 @@ mod tests {
         for (nodes, at_ms) in [(&[1, 2][..], 10), (&[1], 20), (&[1, 2], 30), (&[1, 2], 40)] {
             backlog.push(tick(nodes, at_ms));
         }
-        assert_eq!(backlog.len(), 4);
+        assert_eq!(backlog.samples, 4);
         let dropped = |from_ms, to_ms, samples| Dropped {
             from_ms,
             to_ms,
@@ -142,7 +130,7 @@ mod tests {
         backlog.push(tick(&[1, 2, 3, 4, 5], 50));
         assert_eq!(
             (
-                backlog.len(),
+                backlog.samples,
                 backlog.is_empty(),
                 backlog.take_dropped().len()
             ),
@@ -155,7 +143,7 @@ mod tests {
         let mut backlog = Backlog::new(3);
         (1..4).for_each(|at_ms| backlog.push(tick(&[7], at_ms)));
         let failed = backlog.take().expect("a tick");
-        assert_eq!(backlog.len(), 2);
+        assert_eq!(backlog.samples, 2);
         backlog.put_back(failed);
         let times: Vec<u64> = std::iter::from_fn(|| backlog.take())
             .map(|tick| tick[0].1.at_ms)
@@ -164,7 +152,7 @@ mod tests {
         let failed = tick(&[7], 4);
         (5..8).for_each(|at_ms| backlog.push(tick(&[7], at_ms)));
         backlog.put_back(failed);
-        assert_eq!(backlog.len(), 3);
+        assert_eq!(backlog.samples, 3);
         assert_eq!(
             backlog.take_dropped(),
             [(

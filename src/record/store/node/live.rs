@@ -33,15 +33,11 @@ pub struct LiveRun {
     pub live: Live,
     /// The record as last written, with all gaps and events.
     pub record: NodeRecord,
-    /// The last segment that somebody took.
-    pub acknowledged_seq: Option<u32>,
     /// The last sample, in Unix milliseconds UTC.
     pub last_at_ms: Option<u64>,
-    /// Whether samples wait to be folded.
-    pub spooled: bool,
 }
 
-const LIVE: &str = "SELECT live.node, uid, pid, start_time_ticks, boot_id, state, record, acknowledged_seq FROM live";
+const LIVE: &str = "SELECT live.node, uid, pid, start_time_ticks, boot_id, state, record FROM live";
 
 impl NodeStore {
     /// Takes a run in that is to be watched; on disk when this returns. The same measurement again is the same row, and an older
@@ -113,24 +109,14 @@ impl NodeStore {
         self.checkpoint()
     }
 
-    /// Notes a hole in the series. It is to be in the next record too: that replaces what was noted.
-    ///
-    /// # Errors
-    /// As [`NodeStore::append`].
-    pub fn add_gap(&mut self, node: NodeId, gap: &Gap) -> Result<(), StoreError> {
-        self.transact(Safety::Kill, |work| work.writer.add_gap(node.0, gap))
-    }
-
     /// The runs that were being watched and are not known to be over.
     ///
     /// # Errors
     /// As [`crate::record::store::Store::list`].
     pub fn live(&self) -> Result<Vec<LiveRun>, StoreError> {
-        let mut found = self.store.reading(|connection| {
-            connection
-                .prepare_cached(LIVE)?
-                .query_map([], live_run)?
-                .collect::<rusqlite::Result<Vec<_>>>()
+        let mut found: Vec<LiveRun> = self.store.reading(|connection| {
+            let mut statement = connection.prepare_cached(LIVE)?;
+            statement.query_map([], live_run)?.collect()
         })?;
         for run in &mut found {
             run.record.gaps = self.gaps(run.node)?;
@@ -138,7 +124,6 @@ impl NodeStore {
             let tail = self
                 .store
                 .reading(|connection| load(connection, run.node))?;
-            run.spooled = tail.as_ref().is_some_and(|tail| !tail.rows.is_empty());
             run.last_at_ms = tail.and_then(|tail| tail.last_at_ms);
         }
         Ok(found)
@@ -211,7 +196,7 @@ impl Work<'_> {
                 integer(live.start_time_ticks),
                 live.boot_id,
                 live.state,
-                text_of(record),
+                to_json(record),
                 taken.is_some(),
             ],
         )?;
@@ -238,7 +223,7 @@ impl Work<'_> {
         writer.execute(before, params![node.0, integer(record.updated_at_ms)])?;
         writer.take_node(record)?;
         let live = "UPDATE live SET record = ?2 WHERE node = ?1";
-        writer.execute(live, params![node.0, text_of(record)])?;
+        writer.execute(live, params![node.0, to_json(record)])?;
         Ok(())
     }
 }
@@ -258,25 +243,22 @@ fn status_of(record: &NodeRecord) -> Status {
     }
 }
 
-fn text_of(record: &NodeRecord) -> String {
+fn to_json(record: &NodeRecord) -> String {
     serde_json::to_string(record).expect("a record is plain data")
 }
 
 /// Reads [`LIVE`].
 fn live_run(row: &Row<'_>) -> rusqlite::Result<LiveRun> {
-    let live = Live {
-        pid: row.get("pid")?,
-        start_time_ticks: number(row, "start_time_ticks")?,
-        boot_id: row.get("boot_id")?,
-        state: row.get("state")?,
-    };
     Ok(LiveRun {
         node: NodeId(row.get("node")?),
         uid: row.get("uid")?,
-        live,
+        live: Live {
+            pid: row.get("pid")?,
+            start_time_ticks: number(row, "start_time_ticks")?,
+            boot_id: row.get("boot_id")?,
+            state: row.get("state")?,
+        },
         record: serde_json::from_str(&row.get::<_, String>("record")?).map_err(damaged)?,
-        acknowledged_seq: row.get("acknowledged_seq")?,
         last_at_ms: None,
-        spooled: false,
     })
 }

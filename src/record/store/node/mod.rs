@@ -82,7 +82,7 @@ impl NodeStore {
                 .store
                 .connection
                 .pragma_query_value(None, name, |row| row.get(0));
-            found.map_err(|source| StoreError::of(&self.store.path, "read", source))
+            found.map_err(|source| StoreError::from_sqlite(&self.store.path, "read", source))
         };
         let used = (pages("page_count")? - pages("freelist_count")?) * pages("page_size")?;
         Ok(u64::try_from(used).unwrap_or(0))
@@ -131,6 +131,6 @@ impl NodeStore {
 
     fn pragma(&self, text: &str) -> Result<(), StoreError> {
         let done = self.store.connection.execute_batch(text);
-        done.map_err(|source| StoreError::of(&self.store.path, "write", source))
+        done.map_err(|source| StoreError::from_sqlite(&self.store.path, "write", source))
     }
 }

@@ -64,7 +64,7 @@ impl NodeStore {
 }
 
 fn prepare(mut connection: Connection, path: &Path) -> Result<Store, StoreError> {
-    let failed = |source| StoreError::of(path, "open", source);
+    let failed = |source| StoreError::from_sqlite(path, "open", source);
     // What is not ours stays as it is, its journal mode included.
     if matches!(
         schema::inspect(&mut connection).map_err(failed)?,

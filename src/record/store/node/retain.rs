@@ -130,7 +130,7 @@ impl NodeStore {
             while rows.next()?.is_some() {}
             Ok(())
         });
-        done.map_err(|source| StoreError::of(&self.store.path, "write", source))
+        done.map_err(|source| StoreError::from_sqlite(&self.store.path, "write", source))
     }
 
     fn forget(&mut self, run: RunId, retained: &mut Retained) -> Result<(), StoreError> {

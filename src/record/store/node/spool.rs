@@ -19,7 +19,7 @@ pub(super) struct Tail {
     pub(super) rows: Vec<i64>,
 }
 
-/// Sums that nothing reads, and rows of other forms, which earlier versions wrote, have other numbers in `columns`.
+/// Deletes what earlier versions wrote: sums that nothing reads, and rows of another form, which have a number in `columns`.
 pub(super) const DROP_OTHER_FORMS: &str = "DELETE FROM spool WHERE columns <> 0; DELETE FROM spool_columns; DELETE FROM rollup; DELETE FROM series;";
 
 impl NodeStore {
@@ -129,7 +129,7 @@ pub(super) fn load(connection: &Connection, node: NodeId) -> rusqlite::Result<Op
 /// Bytes that make no sense are a damaged database.
 pub(super) fn spool_error(path: &Path, source: rusqlite::Error) -> StoreError {
     let is_damaged = matches!(source, rusqlite::Error::FromSqlConversionFailure(..));
-    let mut error = StoreError::of(path, "read", source);
+    let mut error = StoreError::from_sqlite(path, "read", source);
     if is_damaged {
         error.kind = StoreFault::Damaged;
     }

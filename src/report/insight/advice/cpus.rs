@@ -2,7 +2,7 @@
 
 use super::memory::{memory_line, needed, room, with_headroom};
 use super::{Advice, AdviceKind, Case, Finding, Request, real};
-use crate::report::insight::limit::{LimitKind, cpus_of};
+use crate::report::insight::limit::LimitKind;
 use crate::report::insight::threshold::{CPUS_LOW, HEADROOM};
 
 pub(super) fn rule(case: &Case<'_>) -> Finding {
@@ -63,12 +63,7 @@ fn may_be_fewer(case: &Case<'_>, request: &Request, has_gpus: bool) -> Result<()
             "memory was asked for by the CPU, so fewer CPUs would bring less of it".to_owned(),
         );
     }
-    let kinds = [
-        LimitKind::Workers,
-        LimitKind::OneThread,
-        LimitKind::Storage,
-        LimitKind::Unclear,
-    ];
+    let kinds = [LimitKind::OneThread, LimitKind::Storage, LimitKind::Unclear];
     if has_gpus && let Some(limit) = case.limit(&kinds) {
         return Err(format!(
             "some were idle, but its GPUs waited, and more workers could use them ({})",
@@ -109,38 +104,6 @@ fn more(case: &Case<'_>, request: &Request, why: &str) -> Finding {
     Advice::new(AdviceKind::Cpus, why.to_owned(), &rests_on)
         .pasting("resources", format!("cpus_per_task = {each}"))
         .some()
-}
-
-/// More threads than CPUs take turns on them.
-pub(super) fn threads(case: &Case<'_>) -> Finding {
-    for (node, view) in case.nodes().iter().zip(&case.view.nodes) {
-        let threads = view
-            .record
-            .host
-            .omp_num_threads
-            .as_deref()
-            .and_then(|text| text.parse::<u32>().ok());
-        let Some((threads, cpus)) = threads.zip(cpus_of(node, view.record)) else {
-            continue;
-        };
-        let tasks = case
-            .request()
-            .filter(|request| request.is_everywhere())
-            .map_or(1, |request| request.tasks_per_node.max(1));
-        let fits = whole((cpus / f64::from(tasks)).floor());
-        if threads > fits {
-            let text = format!(
-                "OMP_NUM_THREADS is {threads}, and a task has {fits} CPUs on {}: set it to {fits} in `run.env`",
-                node.node
-            );
-            let rests_on = [
-                ("omp_num_threads", f64::from(threads)),
-                ("cpus_effective", cpus),
-            ];
-            return Advice::new(AdviceKind::Threads, text, &rests_on).some();
-        }
-    }
-    Ok(None)
 }
 
 #[expect(

@@ -11,7 +11,7 @@ use serde::Serialize;
 use super::limit::{Limit, LimitKind};
 use super::threshold::{LEAST_COVERED, LEAST_SAMPLES, LEAST_SECONDS};
 use super::used::{NodeUsed, Used};
-use super::{Balance, Evidence, Request, RunView, Timing, Unmeasured, real};
+use super::{Evidence, Request, RunView, Timing, Unmeasured, real};
 use crate::foundation::named_enum;
 use crate::foundation::units::display_seconds;
 use crate::job::JobState;
@@ -33,16 +33,6 @@ named_enum! {
         Storage = "storage",
         /// Processes or threads that prepare the data.
         Workers = "workers",
-        /// `OMP_NUM_THREADS`.
-        Threads = "threads",
-        /// The batch.
-        Batch = "batch",
-        /// GPUs that power or heat held down.
-        Cooling = "cooling",
-        /// Evaluation and checkpoints.
-        Aside = "aside",
-        /// Nodes that differ.
-        Balance = "balance",
     }
 }
 
@@ -96,7 +86,6 @@ pub(super) struct Case<'a> {
     pub(super) view: &'a RunView<'a>,
     pub(super) used: &'a Used,
     pub(super) limits: &'a [Limit],
-    pub(super) balance: &'a [Balance],
     pub(super) timing: Option<&'a Timing>,
     /// From start to end of the job, in seconds.
     pub(super) ran_seconds: Option<f64>,
@@ -131,7 +120,7 @@ impl Case<'_> {
     /// Why the samples are too few to advise anything.
     fn too_little(&self) -> Result<(), String> {
         if !self.state().is_final() {
-            return Err("the run goes on".to_owned());
+            return Err("the run is still running".to_owned());
         }
         if self.view.run.nodes as usize > self.nodes().len()
             && self.request().is_none_or(Request::is_everywhere)
@@ -159,7 +148,7 @@ impl Case<'_> {
             self.request().is_some_and(|request| request.is_array) || self.view.run.array.is_some();
         if is_array {
             Err(
-                "the elements of an array share the request, and one says nothing of the others"
+                "the elements of an array share the request, and one does not represent the others"
                     .to_owned(),
             )
         } else {
@@ -215,18 +204,13 @@ pub(super) fn enough_to_limit(used: &Used) -> Result<(), String> {
 /// All advice for the run, and why there is none on what was asked for.
 pub(super) fn advise(case: &Case<'_>) -> (Vec<Advice>, Vec<Unmeasured>) {
     type Rule = fn(&Case<'_>) -> Finding;
-    let rules: [(AdviceKind, Rule); 11] = [
+    let rules: [(AdviceKind, Rule); 6] = [
         (AdviceKind::Walltime, walltime::rule),
         (AdviceKind::Memory, memory::rule),
         (AdviceKind::Cpus, cpus::rule),
         (AdviceKind::Gpus, gpus::rule),
         (AdviceKind::Storage, program::storage),
         (AdviceKind::Workers, program::workers),
-        (AdviceKind::Threads, cpus::threads),
-        (AdviceKind::Batch, gpus::batch),
-        (AdviceKind::Cooling, gpus::cooling),
-        (AdviceKind::Aside, program::aside),
-        (AdviceKind::Balance, program::balance),
     ];
     let (mut advice, mut withheld) = (Vec::new(), Vec::new());
     for (kind, rule) in rules {

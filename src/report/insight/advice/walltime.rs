@@ -96,7 +96,7 @@ fn longer(case: &Case<'_>, asked: u64, most: Option<u64>) -> Finding {
     if let Some(most) = most.filter(|most| advised > *most && needed > real(*most)) {
         let most = Walltime(most);
         let text = format!(
-            "{text}: more than the {most} of its queue; go on from a checkpoint in a second run"
+            "{text}: more than the {most} of its queue; resume from a checkpoint in a second run"
         );
         return Advice::new(AdviceKind::Walltime, text, &rests_on).some();
     }

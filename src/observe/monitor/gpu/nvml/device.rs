@@ -43,7 +43,7 @@ unsafe impl Send for Handle {}
 unsafe impl Sync for Handle {}
 
 impl Handle {
-    pub(super) fn of(device: &nvml_wrapper::Device<'_>) -> Self {
+    pub(super) fn new(device: &nvml_wrapper::Device<'_>) -> Self {
         // SAFETY: the handle is kept beside the library that it is of.
         Self(unsafe { device.handle() })
     }
@@ -74,10 +74,8 @@ pub(super) enum Kind {
 #[derive(Debug, Clone, Copy)]
 enum Value {
     Utilisation,
-    MemoryV2,
-    MemoryV1,
+    Memory,
     Power,
-    Energy,
     Temperature,
     SmClock,
     MemClock,
@@ -122,7 +120,7 @@ pub(super) struct Device {
 }
 
 impl Device {
-    pub(super) fn of(facts: GpuFacts, handle: Handle, kind: Kind, gpm: bool) -> Self {
+    pub(super) fn new(facts: GpuFacts, handle: Handle, kind: Kind, gpm: bool) -> Self {
         // Without a start the driver would hand out all that it remembers.
         let memory = Memory {
             use_seen_us: now_us().saturating_sub(USE_FRESH_US),
@@ -151,7 +149,9 @@ impl Device {
             (memory.slow_at, memory.absent) = (Some(now), 0);
         }
         let mut reading = GpuReading::of(Arc::clone(&self.uuid));
-        reading.mem_used_bytes = self.mem_used(library, &mut memory)?;
+        let device = self.handle.device(library);
+        let memory_info = memory.ask(Value::Memory, || device.memory_info())?;
+        reading.mem_used_bytes = memory_info.map(|info| info.used);
         if !matches!(self.kind, Kind::Slice { .. }) {
             self.read_board(library, &mut memory, &mut reading)?;
             self.read_counters(library, &mut memory, &mut reading, slow)?;
@@ -171,18 +171,6 @@ impl Device {
         }
     }
 
-    fn mem_used(&self, library: &Library, memory: &mut Memory) -> Result<Option<u64>, GpuError> {
-        let device = self.handle.device(library);
-        let v2 = memory.ask(Value::MemoryV2, || device.memory_info())?;
-        if let Some(info) = v2 {
-            return Ok(Some(info.used));
-        }
-        let v1 = memory.ask(Value::MemoryV1, || {
-            raw::memory_used_v1(library.lib(), self.handle.0)
-        })?;
-        Ok(v1.map(|(used, _)| used))
-    }
-
     /// What the board shows at this moment.
     fn read_board(
         &self,
@@ -197,19 +185,16 @@ impl Device {
             reading.utilisation_percent = Some(rates.gpu.into());
             reading.mem_utilisation_percent = Some(rates.memory.into());
         }
-        reading.power_milliwatts = memory
-            .ask(Value::Power, || device.power_usage())?
-            .map(u64::from);
-        let temperature = memory.ask(Value::Temperature, || {
+        let mut ask = |value, ask: &dyn Fn() -> Result<u32, NvmlError>| {
+            let answer = memory.ask(value, ask)?;
+            Ok(answer.map(u64::from))
+        };
+        reading.power_milliwatts = ask(Value::Power, &|| device.power_usage())?;
+        reading.temperature_celsius = ask(Value::Temperature, &|| {
             device.temperature(TemperatureSensor::Gpu)
         })?;
-        reading.temperature_celsius = temperature.map(u64::from);
-        reading.sm_clock_mhz = memory
-            .ask(Value::SmClock, || device.clock_info(Clock::SM))?
-            .map(u64::from);
-        reading.mem_clock_mhz = memory
-            .ask(Value::MemClock, || device.clock_info(Clock::Memory))?
-            .map(u64::from);
+        reading.sm_clock_mhz = ask(Value::SmClock, &|| device.clock_info(Clock::SM))?;
+        reading.mem_clock_mhz = ask(Value::MemClock, &|| device.clock_info(Clock::Memory))?;
         reading.throttle_reasons = memory
             .ask(Value::Throttle, || device.current_throttle_reasons())?
             .map(|reasons| reasons.bits());
@@ -238,12 +223,7 @@ impl Device {
         })?;
         let [energy, pcie_tx, pcie_rx, tx_kib, rx_kib, tx, rx] = fields.unwrap_or_default();
         let bytes = |kib: Option<u64>| kib.map(|kib| kib.saturating_mul(1024));
-        reading.energy_millijoules = match energy {
-            Some(energy) => Some(energy),
-            None => memory.ask(Value::Energy, || {
-                self.handle.device(library).total_energy_consumption()
-            })?,
-        };
+        reading.energy_millijoules = energy;
         (reading.pcie_tx_bytes, reading.pcie_rx_bytes) = (pcie_tx, pcie_rx);
         (reading.nvlink_tx_bytes, reading.nvlink_rx_bytes) =
             (bytes(tx_kib).or(tx), bytes(rx_kib).or(rx));
@@ -458,7 +438,7 @@ mod tests {
         );
         assert_eq!(memory.ask(Value::Power, || Ok(7)), Ok(Some(7)));
         assert_eq!(
-            memory.ask::<u8>(Value::Energy, || Err(NvmlError::GpuLost)),
+            memory.ask::<u8>(Value::Fields, || Err(NvmlError::GpuLost)),
             Err(GpuError::Lost)
         );
     }

@@ -125,7 +125,7 @@ fn wait_once(
         Some(XidError::Unknown) => UNKNOWN_XID,
         None => return Ok(()),
     };
-    let handle = Handle::of(&event.device);
+    let handle = Handle::new(&event.device);
     if let Some((_, uuid)) = devices.iter().find(|(known, _)| *known == handle) {
         let mut seen = lock(seen);
         *seen.counts.entry(Arc::clone(uuid)).or_default() += 1;

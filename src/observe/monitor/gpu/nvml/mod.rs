@@ -133,7 +133,7 @@ fn look_at(
         name: device.name().unwrap_or_default(),
         minor: device.minor_number().ok(),
         pci_bus_id: device.pci_info().ok().map(|pci| pci.bus_id),
-        mem_total_bytes: mem_total(device),
+        mem_total_bytes: device.memory_info().ok().map(|memory| memory.total),
         power_limit_watts: device
             .enforced_power_limit()
             .ok()
@@ -150,7 +150,7 @@ fn look_at(
     } else {
         Kind::Whole
     };
-    let mut found = vec![Device::of(facts.clone(), Handle::of(device), kind, gpm)];
+    let mut found = vec![Device::new(facts.clone(), Handle::new(device), kind, gpm)];
     if kind == Kind::Divided {
         let places = device.mig_device_count().unwrap_or(0);
         let slices = (0..places).filter_map(|index| device.mig_device_by_index(index).ok());
@@ -168,32 +168,19 @@ fn look_at_slice(
     let facts = GpuFacts {
         uuid: slice.uuid().ok()?,
         name: slice.name().unwrap_or_else(|_| of_parent.name.clone()),
-        mem_total_bytes: mem_total(slice),
+        mem_total_bytes: slice.memory_info().ok().map(|memory| memory.total),
         // Power is drawn and limited by the GPU as a whole.
         power_limit_watts: None,
         mig: None,
         parent: Some(of_parent.uuid.clone()),
         ..of_parent.clone()
     };
-    let handle = Handle::of(slice);
+    let handle = Handle::new(slice);
     let instance = raw::gpu_instance(parent.nvml().lib(), handle.0).ok();
     let gpm = gpm && instance.is_some();
     let kind = Kind::Slice {
-        parent: Handle::of(parent),
+        parent: Handle::new(parent),
         instance: instance.unwrap_or(0),
     };
-    Some(Device::of(facts, handle, kind, gpm))
-}
-
-fn mem_total(device: &nvml_wrapper::Device<'_>) -> Option<u64> {
-    let v1 = || {
-        raw::memory_used_v1(device.nvml().lib(), Handle::of(device).0)
-            .ok()
-            .map(|(_, total)| total)
-    };
-    device
-        .memory_info()
-        .ok()
-        .map(|memory| memory.total)
-        .or_else(v1)
+    Some(Device::new(facts, handle, kind, gpm))
 }

@@ -1,7 +1,6 @@
 //! Calls of NVML that `nvml-wrapper` lacks, or makes in a way that does not hold here.
 //!
 //! - Its field values have no scope, and NVLink's counters are per link without one.
-//! - Its memory call is of driver 510 and later.
 //! - It gives an event set up where registering one GPU fails, and does not know instances of slices.
 
 use std::mem;
@@ -53,13 +52,6 @@ macro_rules! zeroed {
         // SAFETY: the structure has integers, floats and pointers only; zero is a value of each.
         unsafe { mem::zeroed::<$structure>() }
     };
-}
-
-/// Memory in use as drivers before 510 say it: with what the driver reserves.
-pub(super) fn memory_used_v1(lib: &NvmlLib, device: nvmlDevice_t) -> Result<(u64, u64), NvmlError> {
-    let mut memory = zeroed!(nvml_wrapper_sys::bindings::nvmlMemory_t);
-    call!(lib, nvmlDeviceGetMemoryInfo(device, &raw mut memory))?;
-    Ok((memory.used, memory.total))
 }
 
 /// The number of the GPU instance that a MIG slice is.
@@ -128,8 +120,6 @@ pub(super) fn compute_processes(device: &Device<'_>) -> Result<Vec<GpuProcess>, 
     let found = match device.running_compute_processes() {
         // More than five began between its two calls.
         Err(NvmlError::InsufficientSize(_)) => device.running_compute_processes(),
-        // Before driver 510; the entries are the same.
-        Err(NvmlError::FailedToLoadSymbol(_)) => device.running_compute_processes_v2(),
         found => found,
     };
     let process = |process: ProcessInfo| GpuProcess {

@@ -1,0 +1,298 @@
+//! How good the model is, by runs that it did not see.
+//!
+//! Three questions, since their answers differ: how well it forecasts a configuration that was measured before, one that was not of
+//! a workload that was, and a workload that was never measured. Everything that the fit chooses, it chooses inside the part that it
+//! sees. The parts go by the names of what is held back, so that the same runs give the same evaluation.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use serde::{Deserialize, Serialize};
+
+use super::fingerprint::{configuration, start, workload};
+use super::{Length, Model, Observation, Priors, Situation};
+use crate::foundation::statistics::mean;
+use crate::record::{Forecast, Interval, median};
+
+/// Fewer runs than this that were held back say nothing.
+pub const FEWEST: u64 = 10;
+/// More runs than this are not evaluated: a sample of them says the same, and an evaluation fits the model some twenty times.
+pub const EVALUATED: usize = 2_000;
+/// Parts that runs and configurations are dealt into.
+const FOLDS: usize = 5;
+/// Parts that workloads are dealt into at most; up to so many, each is held back by itself.
+const WORKLOAD_FOLDS: usize = 10;
+
+/// Fits a model on runs; `None` where there is nothing to learn from them.
+pub type Fit<'a> = &'a dyn Fn(Vec<Observation>) -> Option<Model>;
+
+/// What is held back, and so what the answer is good for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum HoldOut {
+    /// Single runs, whose repeats are learned from: a job that ran before.
+    Run,
+    /// All runs of a configuration, while others of its workload are learned from: a known workload with other software, on other
+    /// hardware or of another size.
+    Configuration,
+    /// All runs of a workload: a new one.
+    Workload,
+}
+
+/// How far forecasts were off. A logarithm's error of 0.1 is one of about 10 %.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+pub struct Errors {
+    /// Runs that were judged.
+    pub runs: u64,
+    /// Mean of |forecast ÷ measured − 1|, of the forecasts' medians (MAPE).
+    pub mean_error_ratio: f64,
+    /// Median of |ln(forecast ÷ measured)|: what one run in two is off at most. Outliers do not move it.
+    pub median_error_ln: f64,
+    /// Mean of ln(forecast ÷ measured): below 0 the forecasts are too short.
+    pub bias_ln: f64,
+    /// Share of the runs within their 90 % interval: 0.9 is right.
+    pub coverage_ratio: f64,
+    /// Median of upper ÷ lower end of the intervals.
+    pub width_ratio: f64,
+}
+
+impl Errors {
+    /// Of pairs of a forecast and what was measured. Pairs that are no positive numbers are left out; `None` where none is left.
+    #[must_use]
+    pub fn from_pairs(pairs: &[(Interval, f64)]) -> Option<Self> {
+        let is_positive = |value: f64| value.is_finite() && value > 0.0;
+        let usable = pairs.iter().filter(|(forecast, measured)| {
+            [*measured, forecast.median, forecast.low, forecast.high]
+                .into_iter()
+                .all(is_positive)
+        });
+        let usable: Vec<&(Interval, f64)> = usable.collect();
+        let each = |of: fn(&Interval, f64) -> f64| -> Vec<f64> {
+            let values = usable
+                .iter()
+                .map(|(forecast, measured)| of(forecast, *measured));
+            values.collect()
+        };
+        let off = |forecast: &Interval, measured: f64| (forecast.median / measured).ln();
+        Some(Self {
+            runs: usable.len() as u64,
+            mean_error_ratio: mean(&each(|forecast, measured| {
+                (forecast.median / measured - 1.0).abs()
+            }))?,
+            median_error_ln: median(each(|forecast, measured| {
+                (forecast.median / measured).ln().abs()
+            }))?,
+            bias_ln: mean(&each(off))?,
+            coverage_ratio: mean(&each(|forecast, measured| {
+                let is_within = (forecast.low..=forecast.high).contains(&measured);
+                f64::from(u8::from(is_within))
+            }))?,
+            width_ratio: median(each(|forecast, _| forecast.high / forecast.low))?,
+        })
+    }
+}
+
+/// How good a way to forecast is.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Score {
+    /// What forecasts: `model`.
+    pub by: String,
+    /// How far its times of an epoch were off.
+    pub errors: Errors,
+}
+
+/// The answer to one of the questions.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct View {
+    /// What was held back.
+    pub hold_out: HoldOut,
+    /// Parts that were held back in turn.
+    pub folds: u64,
+    /// The model's errors; empty where there are too few runs.
+    pub scores: Vec<Score>,
+    /// The model's errors of the time of whole runs, where the number of epochs is known.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub total: Option<Errors>,
+    /// The model's errors of main memory.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub memory: Option<Errors>,
+    /// Why there is no answer, in words.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub too_few: Option<String>,
+}
+
+/// How good a model of these runs is.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Evaluation {
+    /// Runs with a steady epoch that was seen to its end.
+    pub timed: u64,
+    /// Runs that were learned from and held back in turn; of more than [`EVALUATED`] runs, a sample by their names.
+    pub evaluated: u64,
+    /// The answers.
+    pub views: Vec<View>,
+}
+
+impl Evaluation {
+    /// The answer to one of the questions.
+    #[must_use]
+    pub fn view(&self, hold_out: HoldOut) -> Option<&View> {
+        self.views.iter().find(|view| view.hold_out == hold_out)
+    }
+}
+
+/// Evaluates the model by the runs themselves: each part of them is forecast from the others. `observations` may come in any order.
+#[must_use]
+pub fn evaluate(
+    observations: impl IntoIterator<Item = Observation>,
+    priors: &Priors,
+) -> Evaluation {
+    let mut sample = Sample::default();
+    for observation in observations {
+        sample.add(&observation);
+    }
+    sample.evaluate(&|train| Model::fit(train, priors).ok())
+}
+
+/// Runs that are evaluated, chosen as they pass by: those with the smallest hashes, so that the same runs are chosen in whatever
+/// order they come.
+#[derive(Debug, Default)]
+pub struct Sample {
+    kept: BTreeMap<u64, Observation>,
+    timed: u64,
+}
+
+impl Sample {
+    /// Looks at a run, and keeps it or not.
+    pub fn add(&mut self, observation: &Observation) {
+        self.timed += u64::from(steady_seconds(observation).is_some());
+        let hash = start(observation);
+        let last = self.kept.last_key_value().map(|(last, _)| *last);
+        if self.kept.len() < EVALUATED || last.is_some_and(|last| hash < last) {
+            self.kept.insert(hash, observation.clone());
+            if self.kept.len() > EVALUATED {
+                self.kept.pop_last();
+            }
+        }
+    }
+
+    /// Evaluates the model by these runs.
+    #[must_use]
+    pub fn evaluate(self, fit: Fit<'_>) -> Evaluation {
+        let observations: Vec<Observation> = self.kept.into_values().collect();
+        let views = [HoldOut::Run, HoldOut::Configuration, HoldOut::Workload];
+        Evaluation {
+            timed: self.timed,
+            evaluated: observations.len() as u64,
+            views: views
+                .map(|hold_out| view(&observations, hold_out, fit))
+                .into(),
+        }
+    }
+}
+
+fn view(observations: &[Observation], hold_out: HoldOut, fit: Fit<'_>) -> View {
+    let (parts, folds) = held_parts(observations, hold_out);
+    let runs = || parts.iter().zip(observations);
+    let held = runs().filter(|(part, run)| part.is_some() && steady_seconds(run).is_some());
+    let mut view = View {
+        hold_out,
+        folds: folds as u64,
+        scores: Vec::new(),
+        total: None,
+        memory: None,
+        too_few: too_few(observations, hold_out, held.count() as u64),
+    };
+    if view.too_few.is_some() {
+        return view;
+    }
+    let (mut epochs, mut totals, mut memories) = (Vec::new(), Vec::new(), Vec::new());
+    for fold in 0..folds {
+        let chosen = |is_held: bool| {
+            runs()
+                .filter(move |(part, _)| (**part == Some(fold)) == is_held)
+                .map(|(_, observation)| observation)
+        };
+        let Some(model) = fit(chosen(false).cloned().collect()) else {
+            continue;
+        };
+        let situations: Vec<Situation> = chosen(true).map(|run| run.situation.clone()).collect();
+        for (forecast, run) in model.forecasts(&situations).iter().zip(chosen(true)) {
+            epochs.extend(forecast.time().copied().zip(steady_seconds(run)));
+            totals.extend(total_pair(forecast, run));
+            let bytes = run.memory_bytes.map(|bytes| bytes as f64);
+            memories.extend(forecast.memory_bytes.zip(bytes));
+        }
+    }
+    let score = |errors| Score {
+        by: "model".to_owned(),
+        errors,
+    };
+    view.scores = Errors::from_pairs(&epochs).map(score).into_iter().collect();
+    (view.total, view.memory) = (Errors::from_pairs(&totals), Errors::from_pairs(&memories));
+    view
+}
+
+/// The part that each run is held back with, and how many parts there are; `None`: it is never held back, only learned from.
+///
+/// What is held back together is a unit: a run, a configuration or a workload. One that has no peer (no repeat, no other
+/// configuration of its workload, no other workload) stays, for nothing would be known of it.
+fn held_parts(observations: &[Observation], hold_out: HoldOut) -> (Vec<Option<usize>>, usize) {
+    let unit = |observation: &Observation| {
+        let situation = &observation.situation;
+        match hold_out {
+            HoldOut::Run => (configuration(situation), start(observation)),
+            HoldOut::Configuration => (workload(situation), configuration(situation)),
+            HoldOut::Workload => (0, workload(situation)),
+        }
+    };
+    let timed = observations
+        .iter()
+        .filter(|run| steady_seconds(run).is_some());
+    let mut units: BTreeSet<(u64, u64)> = timed.map(unit).collect();
+    let mut peers: BTreeMap<u64, usize> = BTreeMap::new();
+    for (shared, _) in &units {
+        *peers.entry(*shared).or_default() += 1;
+    }
+    units.retain(|(shared, _)| peers[shared] > 1);
+    let folds = match hold_out {
+        HoldOut::Workload => units.len().min(WORKLOAD_FOLDS),
+        HoldOut::Run | HoldOut::Configuration => FOLDS,
+    };
+    let dealt = units.into_iter().enumerate();
+    let dealt: BTreeMap<(u64, u64), usize> =
+        dealt.map(|(rank, unit)| (unit, rank % folds)).collect();
+    let part = |observation: &Observation| dealt.get(&unit(observation)).copied();
+    (observations.iter().map(part).collect(), folds)
+}
+
+/// Why there is no answer, in words.
+fn too_few(observations: &[Observation], hold_out: HoldOut, held: u64) -> Option<String> {
+    let what = match hold_out {
+        HoldOut::Run => "repeated runs",
+        HoldOut::Configuration => "runs of a workload with several configurations",
+        HoldOut::Workload => "runs of one of several workloads",
+    };
+    let no_epochs =
+        !observations.is_empty() && observations.iter().all(|run| run.epoch_seconds.is_none());
+    (held < FEWEST).then(|| match no_epochs {
+        // Forecasts of whole runs are not judged by holding back.
+        true => "no run shows epochs".to_owned(),
+        false => format!("needs {FEWEST} {what}, has {held}"),
+    })
+}
+
+/// The seconds of a steady epoch that was seen to its end.
+fn steady_seconds(observation: &Observation) -> Option<f64> {
+    match observation.epoch_seconds? {
+        Length::Known(seconds) if seconds.is_finite() && seconds > 0.0 => {
+            Some(seconds).filter(|_| !observation.doubts.warm_up)
+        }
+        _ => None,
+    }
+}
+
+fn total_pair(forecast: &Forecast, observation: &Observation) -> Option<(Interval, f64)> {
+    match observation.wall_seconds? {
+        Length::Known(seconds) => Some((forecast.total_seconds?, seconds)),
+        Length::AtLeast(_) => None,
+    }
+}
