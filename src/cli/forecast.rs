@@ -2,7 +2,7 @@
 
 use crate::app::track::Tracked;
 use crate::foundation::units::display_seconds;
-use crate::learn::model::{CheckedFigure, CheckedForecast, Ending, Situation, Start, Submitted};
+use crate::learn::model::{CheckedFigure, CheckedForecast, Situation, Start, Submitted};
 use crate::plan::forecast_text::size;
 pub(crate) use crate::plan::forecast_text::{basis, basis_in_short, count, memory, seconds};
 use crate::record::NodeMeasure;
@@ -14,13 +14,14 @@ pub(crate) fn compared(tracked: &Tracked) -> Option<CheckedForecast> {
     let outcome = &tracked.reading.outcome;
     let nodes: Vec<NodeMeasure> = outcome.nodes.iter().map(NodeMeasure::from_record).collect();
     let (begin, end) = (outcome.start.as_ref(), outcome.end.as_ref());
-    let shell_code = end.and_then(|end| end.exit_code);
     let (started, ended) = (status.started_at_ms, status.ended_at_ms);
     let attempt = tracked.reading.attempt;
     let start = Start {
         element: attempt.map_or(0, |attempt| attempt.element),
         attempt: attempt.map_or(0, |attempt| attempt.attempt),
-        ending: Ending::new(Some(status.state), true, shell_code, &nodes),
+        is_last: true,
+        state: Some(status.state),
+        shell_code: end.and_then(|end| end.exit_code),
         started_at_ms: begin.map(|mark| mark.at_ms).or(started),
         ended_at_ms: end.map(|mark| mark.ended_at_ms(begin)).or(ended),
         nodes,

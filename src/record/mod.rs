@@ -63,7 +63,7 @@ pub use series::{
     Columns, MAX_SEGMENT_BYTES, MAX_SEGMENT_SAMPLES, decode_columns, decode_segment,
     decode_segment_within, encode_segments, segment_cells,
 };
-pub use start::{EpochFigures, NodeMeasure, NotedState, StartRow, SubmittedRun};
+pub use start::{EpochFigures, Hardware, NodeMeasure, Situation, Start, Submitted};
 pub use status::{ElementCounts, Outcome, QueueEntry, RunRow, Status, resolve};
 pub use table::{Cell, Field, FieldType, MAX_NAME_BYTES, Role, Table};
 pub use target::{NodeBench, Spread, TargetRecord};

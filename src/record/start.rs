@@ -1,69 +1,92 @@
-//! A start of a run, as the model reads it from an index.
+//! A start of a run as the model sees it, and what decides how long it takes.
 
-use super::{Identity, NodeFigures, NodeState};
+use serde::{Deserialize, Serialize};
+
+use super::{NodeFigures, NodeState};
 use crate::job::{Framework, JobState, RunId, SchedulerKind, StorageClass, Workload};
 
-/// What a run was, as far as others are compared with it.
-#[derive(Debug, Clone, PartialEq)]
-pub struct SubmittedRun {
-    /// Its row in the index.
-    pub row: i64,
-    /// The run.
-    pub run_id: RunId,
-    /// When it was handed over, in Unix milliseconds UTC.
-    pub submitted_at_ms: u64,
-    /// Who had it.
-    pub scheduler: SchedulerKind,
-    /// The queue that it waited in.
-    pub queue: Option<String>,
-    /// What the job file says of the training.
+/// A training on some hardware with some software. What is not known is `None` or 0.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, Default)]
+pub struct Situation {
+    /// What is trained.
     pub workload: Workload,
-    /// What it is a run of.
-    pub identity: Option<Identity>,
-    /// With what; the version may be a range.
+    /// With what; `version` is one version, not a range.
     pub framework: Framework,
     /// The image: digest, else where it comes from. `None`: no container.
     pub image: Option<String>,
+    /// On what, on each node.
+    pub hardware: Hardware,
     /// Nodes.
     pub nodes: u32,
     /// Tasks on each node.
-    pub tasks_per_node: Option<u32>,
+    pub tasks_per_node: u32,
     /// What the data lie on.
     pub storage: Option<StorageClass>,
 }
 
-/// A state, and since when and until when.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct NotedState {
-    /// The state.
-    pub state: JobState,
-    /// When it began, in Unix milliseconds UTC.
-    pub started_at_ms: Option<u64>,
-    /// When it ended.
-    pub ended_at_ms: Option<u64>,
+impl Situation {
+    /// GPUs over all nodes.
+    #[must_use]
+    pub fn gpus(&self) -> u32 {
+        self.hardware.gpus.saturating_mul(self.nodes.max(1))
+    }
 }
 
-/// One start of a run on one of its nodes; one without nodes has a row too.
+/// One node as a run gets it.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, Default)]
+pub struct Hardware {
+    /// Model name of the CPU.
+    pub cpu_model: Option<String>,
+    /// CPUs that the program can keep busy: by affinity, quota and `OMP_NUM_THREADS`.
+    pub threads: Option<f64>,
+    /// CPUs of the machine.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub cpus: Option<f64>,
+    /// CPUs of the machine that a run might use, by affinity and quota; it shows whether a scheduler confines its jobs.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub allowed: Option<f64>,
+    /// Model name of the GPUs that the run has.
+    pub gpu_model: Option<String>,
+    /// GPUs that the run has on the node.
+    pub gpus: u32,
+    /// What the node was measured to do.
+    pub figures: Option<NodeFigures>,
+}
+
+/// What the starts of a run share.
 #[derive(Debug, Clone, PartialEq)]
-pub struct StartRow {
-    /// The start's row in the index.
-    pub row: i64,
+pub struct Submitted {
+    /// The run.
+    pub run_id: RunId,
+    /// When it was submitted, in Unix milliseconds UTC.
+    pub at_ms: u64,
+    /// Its scheduler.
+    pub scheduler: SchedulerKind,
+    /// The queue that it waited in.
+    pub queue: Option<String>,
+    /// What it was; the hardware comes from the nodes.
+    pub situation: Situation,
+}
+
+/// One start of a run, with what its nodes saw.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Start {
     /// Index in the job array; 0 without one.
     pub element: u32,
     /// 0 for the first start.
     pub attempt: u32,
-    /// When its script began, in Unix milliseconds UTC.
-    pub started_at_ms: Option<u64>,
-    /// When it ended.
-    pub ended_at_ms: Option<u64>,
+    /// Whether no other start followed.
+    pub is_last: bool,
+    /// The state of the run or of the array's element, where this is its last start; `None`: nobody noted one.
+    pub state: Option<JobState>,
     /// The batch shell's exit code.
     pub shell_code: Option<i32>,
-    /// The state of the run, of an array that of the element: it holds for the last start.
-    pub noted: Option<NotedState>,
-    /// The start that the index notes as the one that ended.
-    pub noted_attempt: Option<u32>,
-    /// The node's row in the index, and what it saw; but for the epochs.
-    pub node: Option<(i64, NodeMeasure)>,
+    /// When it began, in Unix milliseconds UTC, by the marks of its script or by its scheduler.
+    pub started_at_ms: Option<u64>,
+    /// When it ended, likewise.
+    pub ended_at_ms: Option<u64>,
+    /// Its nodes, by name.
+    pub nodes: Vec<NodeMeasure>,
 }
 
 /// What one node saw of a start.

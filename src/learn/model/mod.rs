@@ -31,11 +31,11 @@ mod observations;
 mod observe;
 mod priors;
 mod response;
-mod situation;
 mod solution;
 mod solve;
 mod tally;
 
+pub use crate::record::{Hardware, Situation, Start, Submitted};
 pub use checked_forecast::{CheckedFigure, CheckedForecast};
 pub use evaluate::{
     EVALUATED, Errors, Evaluation, FEWEST, Fit, HoldOut, Sample, Score, View, evaluate,
@@ -47,9 +47,7 @@ pub use hardware_met::{Kind, Met};
 pub use head::{Counts, Head, MODEL_FORMAT, Unfit, Unreadable};
 pub use observation::{Doubts, Length, Observation};
 pub use observations::{Counted, Observations};
-pub use observe::{Ending, Start, Submitted};
 pub use priors::{Effect, Priors};
-pub use situation::{Hardware, Situation};
 pub use tally::EpochTally;
 
 #[cfg(test)]

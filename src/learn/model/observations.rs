@@ -5,9 +5,10 @@
 
 use std::collections::HashMap;
 
-use super::{Ending, EpochTally, Observation, Situation, Start, Submitted};
+use super::observe::Ending;
+use super::{EpochTally, Observation};
+use crate::record::EpochFigures;
 use crate::record::store::{Snapshot, Store, StoreError};
-use crate::record::{EpochFigures, NodeMeasure, StartRow, SubmittedRun};
 
 /// What was gone through.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, serde::Serialize)]
@@ -38,14 +39,6 @@ pub struct Observations<'a> {
     after: i64,
     counted: Counted,
     failed: Option<StoreError>,
-}
-
-/// A start, before it is known whether another one followed.
-struct Begun {
-    /// Its place among the runs that were read with it.
-    run: usize,
-    row: StartRow,
-    nodes: Vec<NodeMeasure>,
 }
 
 impl<'a> Observations<'a> {
@@ -83,22 +76,23 @@ impl<'a> Observations<'a> {
         if self.failed.is_some() {
             return Ok(false);
         }
-        let mut runs: Vec<SubmittedRun> = Vec::new();
-        let mut starts: Vec<Begun> = Vec::new();
-        let epochs = &self.epochs;
-        let read = self.store.starts(self.after, |run, row| {
-            if runs.last().is_none_or(|last| last.row != run.row) {
-                runs.push(run);
-            }
-            add_row(&mut starts, runs.len() - 1, row, epochs);
-        })?;
-        let Some((last, count)) = read else {
+        let Some(read) = self.store.starts(self.after, &self.epochs)? else {
             return Ok(false);
         };
-        self.after = last;
-        self.counted.runs += count;
-        let runs: Vec<Submitted> = runs.into_iter().map(submitted).collect();
-        self.ready = observed(&runs, starts, &mut self.counted).into_iter();
+        self.after = read.last;
+        self.counted.runs += read.count;
+        let mut observations = Vec::new();
+        for (run, starts) in read.runs {
+            for start in starts {
+                let is_measured = !start.nodes.is_empty();
+                let goes_on = start.ending() == Ending::GoesOn;
+                self.counted.starts += 1;
+                self.counted.unmeasured += u64::from(!is_measured);
+                self.counted.going_on += u64::from(is_measured && goes_on);
+                observations.extend(start.observe(&run));
+            }
+        }
+        self.ready = observations.into_iter();
         Ok(true)
     }
 }
@@ -152,82 +146,4 @@ fn epoch_figures(
         figures.insert(node, of_node);
     }
     Ok(figures)
-}
-
-/// Adds what a node saw to its start, which begins with its first node.
-fn add_row(
-    starts: &mut Vec<Begun>,
-    run: usize,
-    mut row: StartRow,
-    epochs: &HashMap<i64, EpochFigures>,
-) {
-    let node = row.node.take();
-    if starts.last().is_none_or(|last| last.row.row != row.row) {
-        starts.push(Begun {
-            run,
-            row,
-            nodes: Vec::new(),
-        });
-    }
-    if let (Some((node, mut seen)), Some(begun)) = (node, starts.last_mut()) {
-        seen.epochs = epochs.get(&node).copied().unwrap_or_default();
-        begun.nodes.push(seen);
-    }
-}
-
-fn observed(runs: &[Submitted], starts: Vec<Begun>, counted: &mut Counted) -> Vec<Observation> {
-    let whose: Vec<(usize, u32)> = starts
-        .iter()
-        .map(|begun| (begun.run, begun.row.element))
-        .collect();
-    let mut observations = Vec::with_capacity(starts.len());
-    for (at, Begun { run, row, nodes }) in starts.into_iter().enumerate() {
-        let is_last = whose.get(at + 1) != Some(&whose[at])
-            && row.noted_attempt.is_none_or(|noted| noted == row.attempt);
-        let noted = row.noted.filter(|_| is_last);
-        let noted_start = noted.and_then(|noted| noted.started_at_ms);
-        let noted_end = noted.and_then(|noted| noted.ended_at_ms);
-        let state = noted.map(|noted| noted.state);
-        let start = Start {
-            element: row.element,
-            attempt: row.attempt,
-            ending: Ending::new(state, is_last, row.shell_code, &nodes),
-            started_at_ms: row.started_at_ms.or(noted_start),
-            ended_at_ms: row.ended_at_ms.or(noted_end),
-            nodes,
-        };
-        counted.starts += 1;
-        counted.unmeasured += u64::from(start.nodes.is_empty());
-        counted.going_on += u64::from(start.ending == Ending::GoesOn && !start.nodes.is_empty());
-        observations.extend(start.observe(&runs[run]));
-    }
-    observations
-}
-
-fn submitted(run: SubmittedRun) -> Submitted {
-    // Jobs that declare nothing are distinguished by what they run.
-    let workload = match &run.identity {
-        Some(identity) => identity.completed(&run.workload),
-        None => run.workload,
-    };
-    let mut framework = run.framework;
-    // A range says only what was asked for.
-    framework.version = framework
-        .version
-        .filter(|text| !text.contains(['<', '>', '=', '~', '*', '!', '^', ',', ' ']));
-    Submitted {
-        run_id: run.run_id,
-        at_ms: run.submitted_at_ms,
-        scheduler: run.scheduler,
-        queue: run.queue,
-        situation: Situation {
-            workload,
-            framework,
-            image: run.image,
-            nodes: run.nodes,
-            tasks_per_node: run.tasks_per_node.unwrap_or(1).max(1),
-            storage: run.storage,
-            ..Situation::default()
-        },
-    }
 }

@@ -1,7 +1,7 @@
 //! What was measured of one start of a run, as an observation.
 
-use super::{Doubts, EpochTally, Hardware, Length, Observation, Situation};
-use crate::job::{JobState, RunId, SchedulerKind};
+use super::{Doubts, EpochTally, Hardware, Length, Observation, Start, Submitted};
+use crate::job::JobState;
 use crate::record::{ExitStatus, NodeMeasure, NodeRecord, NodeState};
 
 /// Others are a doubt from this share of the node's CPUs on.
@@ -20,53 +20,6 @@ pub enum Ending {
     CutOff,
     /// It is still running.
     GoesOn,
-}
-
-impl Ending {
-    /// From the state of the run or element, where it is the last start of it; `None`: nobody noted a state. Where that does not
-    /// tell, the batch shell's exit code and what the nodes saw decide.
-    #[must_use]
-    pub fn new(
-        state: Option<JobState>,
-        is_last: bool,
-        shell_code: Option<i32>,
-        nodes: &[NodeMeasure],
-    ) -> Self {
-        if !is_last {
-            return Self::CutOff;
-        }
-        match state.unwrap_or(JobState::Unknown) {
-            JobState::Completed => Self::Completed,
-            JobState::Failed | JobState::OutOfMemory => Self::Failed,
-            JobState::Timeout | JobState::Preempted | JobState::NodeFail | JobState::Cancelled => {
-                Self::CutOff
-            }
-            JobState::Pending | JobState::Running | JobState::Suspended => Self::GoesOn,
-            JobState::Unknown => Self::by_marks(shell_code, nodes),
-        }
-    }
-
-    fn by_marks(shell_code: Option<i32>, nodes: &[NodeMeasure]) -> Self {
-        if let Some(code) = shell_code {
-            return if code == 0 {
-                Self::Completed
-            } else {
-                Self::Failed
-            };
-        }
-        if nodes
-            .iter()
-            .any(|node| node.state == NodeState::Interrupted)
-        {
-            return Self::CutOff;
-        }
-        match nodes.iter().all(|node| node.state == NodeState::Ended) {
-            true if nodes.is_empty() => Self::GoesOn,
-            true if nodes.iter().all(|node| node.went_well) => Self::Completed,
-            true => Self::Failed,
-            false => Self::GoesOn,
-        }
-    }
 }
 
 impl NodeMeasure {
@@ -170,50 +123,53 @@ impl NodeMeasure {
     }
 }
 
-/// One start of a run, with what its nodes saw.
-#[derive(Debug, Clone)]
-pub struct Start {
-    /// Index in the job array; 0 without one.
-    pub element: u32,
-    /// 0 for the first start.
-    pub attempt: u32,
-    /// How it ended.
-    pub ending: Ending,
-    /// When it began, in Unix milliseconds UTC, by the marks of its script or by its scheduler.
-    pub started_at_ms: Option<u64>,
-    /// When it ended, likewise.
-    pub ended_at_ms: Option<u64>,
-    /// Its nodes, by name.
-    pub nodes: Vec<NodeMeasure>,
-}
-
-/// What the starts of a run share.
-#[derive(Debug, Clone, PartialEq)]
-pub struct Submitted {
-    /// The run.
-    pub run_id: RunId,
-    /// When it was handed over, in Unix milliseconds UTC.
-    pub at_ms: u64,
-    /// Who had it.
-    pub scheduler: SchedulerKind,
-    /// The queue that it waited in.
-    pub queue: Option<String>,
-    /// What it was; the hardware comes from the nodes.
-    pub situation: Situation,
-}
-
 impl Start {
+    /// How it ended: by the state that was noted of its run or element; where that does not tell, by the batch shell's exit code and
+    /// what the nodes saw.
+    #[must_use]
+    pub fn ending(&self) -> Ending {
+        if !self.is_last {
+            return Ending::CutOff;
+        }
+        match (self.state.unwrap_or(JobState::Unknown), self.shell_code) {
+            (JobState::Completed, _) | (JobState::Unknown, Some(0)) => Ending::Completed,
+            (JobState::Failed | JobState::OutOfMemory, _) | (JobState::Unknown, Some(_)) => {
+                Ending::Failed
+            }
+            (
+                JobState::Timeout | JobState::Preempted | JobState::NodeFail | JobState::Cancelled,
+                _,
+            ) => Ending::CutOff,
+            (JobState::Pending | JobState::Running | JobState::Suspended, _) => Ending::GoesOn,
+            (JobState::Unknown, None) => self.ending_by_nodes(),
+        }
+    }
+
+    fn ending_by_nodes(&self) -> Ending {
+        let all = |is: fn(&NodeMeasure) -> bool| self.nodes.iter().all(is);
+        if !all(|node| node.state != NodeState::Interrupted) {
+            Ending::CutOff
+        } else if self.nodes.is_empty() || !all(|node| node.state == NodeState::Ended) {
+            Ending::GoesOn
+        } else if all(|node| node.went_well) {
+            Ending::Completed
+        } else {
+            Ending::Failed
+        }
+    }
+
     /// The start as the model sees it; `None` where it is still running or nothing was measured.
     #[must_use]
     pub fn observe(&self, run: &Submitted) -> Option<Observation> {
-        if self.ending == Ending::GoesOn {
+        let ending = self.ending();
+        if ending == Ending::GoesOn {
             return None;
         }
         let timed = self.timed()?;
         let epochs = &timed.epochs;
         let wall = self.wall_seconds();
-        let cut_off = self.ending == Ending::CutOff;
-        let completed = self.ending == Ending::Completed;
+        let cut_off = ending == Ending::CutOff;
+        let completed = ending == Ending::Completed;
         let steady = epochs.steady_seconds.map(Length::Known);
         let only = epochs
             .only_seconds
@@ -238,12 +194,12 @@ impl Start {
             epoch_seconds: steady.or(only.map(Length::Known)).or_else(second),
             epochs: epochs.steady,
             first_extra_seconds: epochs.first_extra_seconds,
-            outside_seconds: wall.and_then(|wall| match self.ending {
+            outside_seconds: wall.and_then(|wall| match ending {
                 Ending::Completed => timed.outside_of(wall).map(Length::Known),
                 Ending::CutOff => timed.outside_at_least(wall),
                 Ending::Failed | Ending::GoesOn => None,
             }),
-            wall_seconds: match self.ending {
+            wall_seconds: match ending {
                 Ending::Completed => wall.map(Length::Known),
                 Ending::CutOff => wall.map(Length::AtLeast),
                 Ending::Failed | Ending::GoesOn => None,
@@ -324,7 +280,9 @@ impl NodeMeasure {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::job::{RunId, SchedulerKind};
     use crate::learn::model::tally::tests::{figures, stated};
+    use crate::record::Situation;
     use crate::record::{Epoch, EpochFigures};
 
     fn node() -> NodeMeasure {
@@ -375,7 +333,14 @@ mod tests {
         let start = Start {
             element: 0,
             attempt: 0,
-            ending,
+            is_last: true,
+            state: Some(match ending {
+                Ending::Completed => JobState::Completed,
+                Ending::Failed => JobState::Failed,
+                Ending::CutOff => JobState::Timeout,
+                Ending::GoesOn => JobState::Running,
+            }),
+            shell_code: None,
             started_at_ms: Some(1_000),
             ended_at_ms: Some(63_000),
             nodes,
@@ -594,7 +559,19 @@ mod tests {
 
     #[test]
     fn how_a_start_ended_is_told_by_state_shell_or_nodes() {
-        let of = |state, last, code, nodes: &[NodeMeasure]| Ending::new(state, last, code, nodes);
+        let of = |state, is_last, shell_code, nodes: &[NodeMeasure]| {
+            let start = Start {
+                element: 0,
+                attempt: 0,
+                is_last,
+                state,
+                shell_code,
+                started_at_ms: None,
+                ended_at_ms: None,
+                nodes: nodes.to_vec(),
+            };
+            start.ending()
+        };
         assert_eq!(
             of(Some(JobState::Completed), true, None, &[]),
             Ending::Completed

@@ -36,5 +36,5 @@ pub use node::{
 };
 pub use open::Store;
 pub use runs::{Filter, Found};
-pub use starts::Snapshot;
+pub use starts::{Snapshot, Starts};
 pub use writer::Writer;

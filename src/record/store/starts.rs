@@ -9,8 +9,8 @@ use super::open::Store;
 use super::sql::{from_json, number, run_id, unsigned, word};
 use crate::job::{Framework, JobState, RunId, Workload};
 use crate::record::{
-    Conditions, Epoch, EpochFigures, Forecast, NodeFigures, NodeMeasure, NodeState, NotedState,
-    StartRow, SubmittedRun,
+    Conditions, Epoch, EpochFigures, Forecast, Hardware, Identity, NodeFigures, NodeMeasure,
+    NodeState, Situation, Start, Submitted,
 };
 
 /// Ids of runs that are read at once.
@@ -26,7 +26,9 @@ const STARTS: &str = "
         attempt.started_at_ms AS started_at_ms, attempt.ended_at_ms AS ended_at_ms, shell_code,
         iif(run.array IS NULL, run.state, element.state) AS noted_state,
         iif(run.array IS NULL, run.started_at_ms, element.started_at_ms) AS noted_start_ms,
-        iif(run.array IS NULL, run.ended_at_ms, element.ended_at_ms) AS noted_end_ms, element.attempt AS noted_attempt,
+        iif(run.array IS NULL, run.ended_at_ms, element.ended_at_ms) AS noted_end_ms,
+        coalesce(element.attempt = attempt.attempt, true) AND NOT EXISTS (SELECT 1 FROM attempt AS other WHERE other.run = run.id
+            AND other.element = attempt.element AND other.attempt > attempt.attempt) AS is_last,
         node.id AS node, node.state AS node_state, node.started_at_ms AS node_start_ms,
         coalesce(node.ended_at_ms, node.updated_at_ms) AS node_last_ms, node.exit_code AS node_code,
         recogniser IS NOT NULL AS is_recognised, epochs_completed, restarts, conditions, cpus_allowed, omp_num_threads,
@@ -54,6 +56,17 @@ pub struct Snapshot<'a> {
     store: &'a Store,
     _reading: Transaction<'a>,
     gpus: HashMap<i64, Gpus>,
+}
+
+/// The starts of some runs.
+#[derive(Debug)]
+pub struct Starts {
+    /// By run.
+    pub runs: Vec<(Submitted, Vec<Start>)>,
+    /// The last row that was looked at.
+    pub last: i64,
+    /// How many runs were looked at.
+    pub count: u64,
 }
 
 impl Store {
@@ -154,16 +167,16 @@ impl Snapshot<'_> {
         })
     }
 
-    /// Hands out the starts of some runs after the one in row `after`, those of a run and of a start together, by element and attempt.
-    /// Returns the last row that was looked at and how many runs that were; `None` where there were none left.
+    /// The starts of some runs after the one in row `after`, by element and attempt; `None` where there were none left. `epochs` are
+    /// what those of each node's row come to.
     ///
     /// # Errors
     /// As [`Store::list`].
     pub fn starts(
         &self,
         after: i64,
-        mut each: impl FnMut(SubmittedRun, StartRow),
-    ) -> Result<Option<(i64, u64)>, StoreError> {
+        epochs: &HashMap<i64, EpochFigures>,
+    ) -> Result<Option<Starts>, StoreError> {
         let sql = "SELECT min(id) FROM run WHERE id > ?1";
         let first = self.store.rows(sql, [after], |row| row.get(0))?;
         let Some(first) = first.into_iter().next().flatten() else {
@@ -171,73 +184,103 @@ impl Snapshot<'_> {
         };
         let last = i64::saturating_add(first, AT_ONCE - 1);
         let sql = "SELECT count(*) FROM run WHERE id BETWEEN ?1 AND ?2";
-        let runs = self.store.rows(sql, [first, last], |row| number(row, 0))?;
+        let count = self.store.rows(sql, [first, last], |row| number(row, 0))?;
+        let mut runs: Vec<(Submitted, Vec<Start>)> = Vec::new();
+        let (mut last_run, mut last_start) = (None, None);
         self.store.each_row(STARTS, [first, last], |row| {
-            each(submitted(row)?, self.start(row)?);
+            let (run, row_of_start): (i64, i64) = (row.get("run")?, row.get("start")?);
+            if last_run.replace(run) != Some(run) {
+                runs.push((submitted(row)?, Vec::new()));
+            }
+            let Some((_, starts)) = runs.last_mut() else {
+                return Ok(());
+            };
+            if last_start.replace(row_of_start) != Some(row_of_start) {
+                starts.push(start(row)?);
+            }
+            if let (Some(node), Some(start)) = (row.get("node")?, starts.last_mut()) {
+                let epochs = epochs.get(&node).copied().unwrap_or_default();
+                let measured = node_measure(row, self.gpus.get(&node), epochs)?;
+                start.nodes.push(measured);
+            }
             Ok(())
         })?;
-        Ok(Some((last, runs.first().copied().unwrap_or(0))))
-    }
-
-    fn start(&self, row: &Row<'_>) -> rusqlite::Result<StartRow> {
-        let noted: Option<String> = row.get("noted_state")?;
-        let noted = match noted {
-            Some(state) => Some(NotedState {
-                state: JobState::from_word(&state).unwrap_or_default(),
-                started_at_ms: unsigned(row, "noted_start_ms")?,
-                ended_at_ms: unsigned(row, "noted_end_ms")?,
-            }),
-            None => None,
-        };
-        let node = match row.get::<_, Option<i64>>("node")? {
-            Some(node) => Some((node, node_measure(row, self.gpus.get(&node))?)),
-            None => None,
-        };
-        Ok(StartRow {
-            row: row.get("start")?,
-            element: row.get("element")?,
-            attempt: row.get("attempt")?,
-            started_at_ms: unsigned(row, "started_at_ms")?,
-            ended_at_ms: unsigned(row, "ended_at_ms")?,
-            shell_code: row.get("shell_code")?,
-            noted,
-            noted_attempt: row.get("noted_attempt")?,
-            node,
-        })
+        Ok(Some(Starts {
+            runs,
+            last,
+            count: count.first().copied().unwrap_or(0),
+        }))
     }
 }
 
-fn submitted(row: &Row<'_>) -> rusqlite::Result<SubmittedRun> {
-    Ok(SubmittedRun {
-        row: row.get("run")?,
-        run_id: run_id(row)?,
-        submitted_at_ms: number(row, "submitted_at_ms")?,
-        scheduler: word(row, "scheduler")?.unwrap_or_default(),
-        queue: row.get("queue")?,
-        workload: Workload {
-            model: row.get("model")?,
-            parameters: unsigned(row, "parameters")?,
-            dataset: row.get("dataset")?,
-            samples: unsigned(row, "samples")?,
-            batch_size: unsigned(row, "batch_size")?,
-            epochs: unsigned(row, "epochs")?,
-            precision: row.get("precision")?,
-        },
-        identity: from_json(row, "identity")?,
-        framework: Framework {
-            name: row.get("framework")?,
-            version: row.get("framework_version")?,
-            compiler: row.get("framework_compiler")?,
-            provenance: word(row, "framework_provenance")?,
-        },
-        image: row.get("image")?,
-        nodes: row.get("nodes")?,
-        tasks_per_node: row.get("tasks_per_node")?,
-        storage: word(row, "storage_class")?,
+/// A start without its nodes. What was noted of its run or element holds for the last one.
+fn start(row: &Row<'_>) -> rusqlite::Result<Start> {
+    let is_last: bool = row.get("is_last")?;
+    let noted: Option<String> = row.get("noted_state")?;
+    let noted = noted.filter(|_| is_last);
+    let time = |marked, reported| match (unsigned(row, marked)?, &noted) {
+        (None, Some(_)) => unsigned(row, reported),
+        (marked, _) => Ok(marked),
+    };
+    Ok(Start {
+        element: row.get("element")?,
+        attempt: row.get("attempt")?,
+        is_last,
+        started_at_ms: time("started_at_ms", "noted_start_ms")?,
+        ended_at_ms: time("ended_at_ms", "noted_end_ms")?,
+        shell_code: row.get("shell_code")?,
+        state: noted.map(|state| JobState::from_word(&state).unwrap_or_default()),
+        nodes: Vec::new(),
     })
 }
 
-fn node_measure(row: &Row<'_>, gpus: Option<&Gpus>) -> rusqlite::Result<NodeMeasure> {
+fn submitted(row: &Row<'_>) -> rusqlite::Result<Submitted> {
+    let workload = Workload {
+        model: row.get("model")?,
+        parameters: unsigned(row, "parameters")?,
+        dataset: row.get("dataset")?,
+        samples: unsigned(row, "samples")?,
+        batch_size: unsigned(row, "batch_size")?,
+        epochs: unsigned(row, "epochs")?,
+        precision: row.get("precision")?,
+    };
+    let version: Option<String> = row.get("framework_version")?;
+    let framework = Framework {
+        name: row.get("framework")?,
+        // A range says only what was asked for.
+        version: version
+            .filter(|text| !text.contains(['<', '>', '=', '~', '*', '!', '^', ',', ' '])),
+        compiler: row.get("framework_compiler")?,
+        provenance: word(row, "framework_provenance")?,
+    };
+    let identity: Option<Identity> = from_json(row, "identity")?;
+    let tasks_per_node: Option<u32> = row.get("tasks_per_node")?;
+    Ok(Submitted {
+        run_id: run_id(row)?,
+        at_ms: number(row, "submitted_at_ms")?,
+        scheduler: word(row, "scheduler")?.unwrap_or_default(),
+        queue: row.get("queue")?,
+        situation: Situation {
+            // Jobs that declare nothing are distinguished by what they run.
+            workload: match identity {
+                Some(identity) => identity.completed(&workload),
+                None => workload,
+            },
+            framework,
+            image: row.get("image")?,
+            hardware: Hardware::default(),
+            nodes: row.get("nodes")?,
+            tasks_per_node: tasks_per_node.unwrap_or(1).max(1),
+            storage: word(row, "storage_class")?,
+        },
+    })
+}
+
+fn node_measure(
+    row: &Row<'_>,
+    gpus: Option<&Gpus>,
+    epochs: EpochFigures,
+) -> rusqlite::Result<NodeMeasure> {
     let conditions: Conditions = from_json(row, "conditions")?.unwrap_or_default();
     Ok(NodeMeasure {
         state: word(row, "node_state")?.unwrap_or(NodeState::Interrupted),
@@ -247,7 +290,7 @@ fn node_measure(row: &Row<'_>, gpus: Option<&Gpus>) -> rusqlite::Result<NodeMeas
         is_recognised: row.get("is_recognised")?,
         epochs_completed: number(row, "epochs_completed")?,
         restarts: row.get("restarts")?,
-        epochs: EpochFigures::default(),
+        epochs,
         cpu_model: row.get("cpu_model")?,
         cpus: unsigned(row, "cpus")?,
         cpus_allowed: unsigned(row, "cpus_allowed")?,
