@@ -7,6 +7,7 @@ use serde::Serialize;
 use crate::foundation::command::CommandError;
 use crate::foundation::diagnostic::{Problem, chain, render_chain, render_problems};
 use crate::foundation::private::{FileError, FileFault};
+use crate::foundation::units::counted;
 use crate::image::build::MakeError;
 use crate::image::python::PyenvError;
 use crate::image::runtime::{ContainerError, advice};
@@ -128,8 +129,7 @@ impl Error {
 
     /// Problems in a file.
     pub(crate) fn in_file(kind: Kind, path: &str, text: &str, problems: Vec<Problem>) -> Self {
-        let plural = if problems.len() == 1 { "" } else { "s" };
-        let message = format!("{} problem{plural} in {path}", problems.len());
+        let message = format!("{} in {path}", counted(problems.len() as u64, "problem"));
         let faults = Faults {
             path: path.to_owned(),
             text: text.to_owned(),

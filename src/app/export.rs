@@ -16,7 +16,6 @@ use crate::app::track::{Tracker, found};
 use crate::foundation::clock::now_ms;
 use crate::foundation::named_enum;
 use crate::foundation::private::{FileError, FileFault, PrivateDir};
-use crate::job::RunId;
 use crate::record::Table;
 use crate::record::export::{
     Consumer, ConsumerError, ConsumerFault, Csv, JsonLines, Parquet, RowWriter, SeriesWriter,
@@ -161,10 +160,8 @@ fn turn(session: &Session, name: &str) -> Result<Consumer, Error> {
 /// A database and what is wanted of it.
 struct Source {
     store: Store,
-    user: Option<String>,
-    runs: Vec<RunId>,
-    since_ms: Option<u64>,
-    until_ms: Option<u64>,
+    /// Of any table.
+    wanted: Selection,
 }
 
 impl Source {
@@ -176,47 +173,35 @@ impl Source {
                 .transpose()
         };
         let usage = |text: String| Error::new(Kind::Usage, text);
-        let (since_ms, until_ms) = (
-            time(&request.since).map_err(usage)?,
-            time(&request.until).map_err(usage)?,
-        );
-        let (store, runs) = match &request.store {
+        let mut wanted = Selection {
+            user: request.user.clone(),
+            since_ms: time(&request.since).map_err(usage)?,
+            until_ms: time(&request.until).map_err(usage)?,
+            ..Selection::all(Table::Runs)
+        };
+        let each = request.runs.iter();
+        let store = match &request.store {
             Some(path) => {
                 let store = open_store(path)?;
-                let runs = request
-                    .runs
-                    .iter()
-                    .map(|text| found(store.find(text)?, text))
-                    .collect::<Result<_, _>>()?;
-                (store, runs)
+                let runs = each.map(|text| found(store.find(text)?, text));
+                wanted.runs = runs.collect::<Result<_, _>>()?;
+                store
             }
             None => {
                 let mut tracker = Tracker::open(session)?;
                 tracker.refresh_unfinished(false)?;
-                let runs = request
-                    .runs
-                    .iter()
-                    .map(|text| tracker.find(text))
-                    .collect::<Result<_, _>>()?;
-                (tracker.store, runs)
+                let runs = each.map(|text| tracker.find(text));
+                wanted.runs = runs.collect::<Result<_, _>>()?;
+                tracker.store
             }
         };
-        Ok(Self {
-            store,
-            user: request.user.clone(),
-            runs,
-            since_ms,
-            until_ms,
-        })
+        Ok(Self { store, wanted })
     }
 
     fn selection(&self, table: Table) -> Selection {
         Selection {
-            user: self.user.clone(),
-            runs: self.runs.clone(),
-            since_ms: self.since_ms,
-            until_ms: self.until_ms,
-            ..Selection::all(table)
+            table,
+            ..self.wanted.clone()
         }
     }
 }
@@ -319,7 +304,7 @@ fn since_last(
     let store = source.store.identity()?.store;
     // No number is handed out that a power failure could give to another row.
     let upto = source.store.durable_change()?;
-    consumer.bind(&store, upto, source.user.as_deref())?;
+    consumer.bind(&store, upto, source.wanted.user.as_deref())?;
     let mut files = Vec::new();
     for table in request.tables.iter().copied() {
         let after = consumer.reached(table);

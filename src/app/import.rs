@@ -13,6 +13,7 @@ use crate::app::job::source::open_file;
 use crate::app::session::Session;
 use crate::app::track::Tracker;
 use crate::foundation::clock::now_ms;
+use crate::foundation::units::counted;
 use crate::record::rundir::ImportCopy;
 use crate::record::store::{Store, Taken, Writer};
 use crate::record::{Incoming, MAX_LINE_BYTES};
@@ -97,8 +98,7 @@ impl Counts {
         let parts: Vec<String> = counts
             .map(|(count, what)| format!("{count} {what}"))
             .collect();
-        let plural = if self.lines == 1 { "" } else { "s" };
-        let lines = format!("{} line{plural}: {}", self.lines, parts.join(", "));
+        let lines = format!("{}: {}", counted(self.lines, "line"), parts.join(", "));
         lines.trim_end_matches(": ").to_owned()
     }
 }

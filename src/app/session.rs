@@ -15,7 +15,7 @@ use crate::app::job::source::open;
 use crate::app::output::Output;
 use crate::config::{Defaults, Fragment, Key, Origin, Settings};
 use crate::foundation::command::CommandError;
-use crate::foundation::private::FileError;
+use crate::foundation::private::{FileError, if_there};
 use crate::job::SchedulerKind;
 use crate::record::rundir::StateDir;
 use crate::scheduler::{
@@ -131,10 +131,7 @@ impl Session {
     pub(crate) fn existing_state(&self) -> Result<StateDir, Error> {
         let path = self.settings.state_dir().to_owned();
         let opened = within(PATIENCE, &path.clone(), move || {
-            match StateDir::open(&path) {
-                Err(error) if error.is_missing() => Ok(None),
-                other => other.map(Some),
-            }
+            if_there(StateDir::open(&path))
         })?;
         opened.ok_or_else(|| {
             failure!(

@@ -93,6 +93,17 @@ impl FileError {
     }
 }
 
+/// What was found; `None` where it does not exist.
+///
+/// # Errors
+/// All others.
+pub fn if_there<T>(found: Result<T, FileError>) -> Result<Option<T>, FileError> {
+    match found {
+        Err(error) if error.is_missing() => Ok(None),
+        other => other.map(Some),
+    }
+}
+
 const DIR_MODE: Mode = Mode::S_IRWXU;
 const FILE_MODE: Mode = Mode::S_IRUSR.union(Mode::S_IWUSR);
 const OPEN_DIR: OFlag = OFlag::O_RDONLY

@@ -282,6 +282,19 @@ fn whole_seconds(seconds: f64) -> u64 {
     seconds.round() as u64
 }
 
+/// `1 run`, `12 runs`.
+#[must_use]
+pub fn counted(number: u64, what: &str) -> String {
+    let plural = if number == 1 { "" } else { "s" };
+    format!("{number} {what}{plural}")
+}
+
+/// Bytes as lower-case hexadecimal digits.
+#[must_use]
+pub fn hex(bytes: &[u8]) -> String {
+    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
+}
+
 #[cfg(test)]
 mod tests {
     use proptest::prelude::*;

@@ -1,14 +1,8 @@
 //! Forecasts in words. Each figure of plans, records and predictions is written by one function.
 
+pub use crate::foundation::units::counted as count;
 use crate::foundation::units::{Bytes, display_seconds};
 use crate::record::{Basis, Forecast, Interval};
-
-/// `1 run`, `12 runs`.
-#[must_use]
-pub fn count(number: u64, what: &str) -> String {
-    let plural = if number == 1 { "" } else { "s" };
-    format!("{number} {what}{plural}")
-}
 
 /// `3.10 s (2.80 s to 3.50 s)`: as likely below as above, and where nine of ten times lie.
 #[must_use]

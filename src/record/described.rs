@@ -1,7 +1,7 @@
 //! What was run, as text for people.
 
 use super::{Asked, Conditions, Identity};
-use crate::foundation::units::{Bytes, Walltime};
+use crate::foundation::units::{Bytes, Walltime, counted};
 use crate::job::quoted;
 
 impl Identity {
@@ -38,15 +38,12 @@ impl Asked {
     /// What was asked for, in one line: `2 nodes, 4 CPUs a task, 2 GPUs, 32 GiB a node, time limit 2h, queue gpu`.
     #[must_use]
     pub fn text(&self) -> String {
-        let count = |number: u32, what: &str| {
-            format!("{number} {what}{}", if number == 1 { "" } else { "s" })
-        };
-        let mut parts = vec![count(self.nodes, "node")];
+        let mut parts = vec![counted(self.nodes.into(), "node")];
         if self.tasks_per_node > 1 {
             parts.push(format!("{} tasks on each", self.tasks_per_node));
         }
         if let Some(cpus) = self.cpus_per_task {
-            parts.push(format!("{} a task", count(cpus, "CPU")));
+            parts.push(format!("{} a task", counted(cpus.into(), "CPU")));
         }
         if let Some(gpus) = &self.gpus_per_node {
             parts.push(format!("GPUs {gpus} a node"));

@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 
+use crate::foundation::units::hex;
 use crate::job::{Argument, JobState, RunId, SchedulerKind, Workload, arguments};
 
 /// What a run is a run of, as it was known when it was submitted. Values of secrets are no part of it.
@@ -252,11 +253,7 @@ impl Identity {
             hash.update(digest.as_ref().unwrap_or(path).as_bytes());
             hash.update(bytes.unwrap_or(0).to_le_bytes());
         }
-        let digest = hash.finalize();
-        Some(format!(
-            "{name} {:02x}{:02x}{:02x}{:02x}",
-            digest[0], digest[1], digest[2], digest[3]
-        ))
+        Some(format!("{name} {}", hex(&hash.finalize()[..4])))
     }
 
     /// The whole number that goes by one of these names, where there is one only.

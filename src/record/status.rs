@@ -77,7 +77,7 @@ impl QueueEntry {
 }
 
 /// The state of a run, with its witnesses' words.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Status {
     /// The state.
     pub state: JobState,
@@ -136,15 +136,7 @@ impl Status {
     pub fn of(state: JobState) -> Self {
         Self {
             state,
-            raw_state: None,
-            reason: None,
-            exit: None,
-            started_at_ms: None,
-            ended_at_ms: None,
-            stuck: false,
-            expected_start_ms: None,
-            cause: None,
-            elements: None,
+            ..Self::default()
         }
     }
 }

@@ -12,6 +12,7 @@ use crate::app::job::source;
 use crate::app::job::submit;
 use crate::app::progress::Display;
 use crate::app::session::Session;
+use crate::app::times::seconds_between;
 use crate::app::track::{Tracked, Tracker};
 use crate::app::wait::Watched;
 use crate::foundation::clock::now_ms;
@@ -410,11 +411,6 @@ fn is_late(tracked: &Tracked, since: &mut Option<Instant>) -> bool {
     let is_written = !nodes.is_empty() && nodes.iter().all(|node| node.state != NodeState::Running);
     let since = *since.get_or_insert_with(Instant::now);
     tracked.status.state == JobState::Completed && !is_written && since.elapsed() < RECORD_PATIENCE
-}
-
-#[expect(clippy::cast_precision_loss, reason = "times of today")]
-fn seconds_between(from_ms: u64, to_ms: u64) -> f64 {
-    to_ms.saturating_sub(from_ms) as f64 / 1e3
 }
 
 fn counted(count: usize, one: &str, more: &str) -> String {

@@ -13,7 +13,8 @@ use crate::app::session::Session;
 use crate::foundation::clock::now_ms;
 use crate::foundation::diagnostic::chain;
 use crate::foundation::lock::{Lock, acquire_now};
-use crate::foundation::private::PrivateDir;
+use crate::foundation::private::{PrivateDir, if_there};
+use crate::foundation::units::hex;
 use crate::job::SchedulerKind;
 use crate::learn::bench::{Cell, Entry, Header, Journal, Matrix};
 
@@ -62,16 +63,10 @@ impl BenchDir {
         let name = order.matrix.name.clone();
         let id = format!("{name}-{}", hash(&mut order)?);
         let state = session.state()?;
-        let dir = PrivateDir::create(&state.path().join(BENCHES))
-            .and_then(|benches| benches.ensure_dir(&id));
-        let dir = dir?;
+        let dir = PrivateDir::create(&state.path().join(BENCHES))?.ensure_dir(&id)?;
         let lock = lock(session, &dir, &name)?;
         let kept = read_header(&dir)?;
-        let journal_is_there = match dir.open_file(JOURNAL) {
-            Ok(_) => true,
-            Err(error) if error.is_missing() => false,
-            Err(error) => return Err(error.into()),
-        };
+        let journal_is_there = if_there(dir.open_file(JOURNAL))?.is_some();
         let mut header = Header {
             format: Header::FORMAT,
             name,
@@ -118,12 +113,8 @@ impl BenchDir {
             );
             Error::new(Kind::Missing, what)
         };
-        let benches = match PrivateDir::open(&path) {
-            Ok(benches) => benches,
-            Err(error) if error.is_missing() => {
-                return Err(nothing().hinted("`dlrun bench run FILE` measures one"));
-            }
-            Err(error) => return Err(error.into()),
+        let Some(benches) = if_there(PrivateDir::open(&path))? else {
+            return Err(nothing().hinted("`dlrun bench run FILE` measures one"));
         };
         let mut found: Option<(PrivateDir, String, Header)> = None;
         let mut names = Vec::new();
@@ -234,16 +225,12 @@ fn hash(order: &mut Order<'_>) -> Result<String, Error> {
     for cell in &mut *order.cells {
         part(cell?.job_file.as_bytes());
     }
-    let digest = hasher.finalize();
-    let hex: String = digest.iter().map(|byte| format!("{byte:02x}")).collect();
-    Ok(hex[..DIGITS].to_owned())
+    Ok(hex(&hasher.finalize())[..DIGITS].to_owned())
 }
 
 fn read_header(dir: &PrivateDir) -> Result<Option<Header>, Error> {
-    let bytes = match dir.read(HEAD, MOST_HEAD) {
-        Ok(bytes) => bytes,
-        Err(error) if error.is_missing() => return Ok(None),
-        Err(error) => return Err(error.into()),
+    let Some(bytes) = if_there(dir.read(HEAD, MOST_HEAD))? else {
+        return Ok(None);
     };
     let path = dir.path().join(HEAD);
     let header: Header = serde_json::from_slice(&bytes)
@@ -261,10 +248,8 @@ fn read_header(dir: &PrivateDir) -> Result<Option<Header>, Error> {
 }
 
 fn read_journal(session: &Session, dir: &PrivateDir) -> Result<Journal, Error> {
-    let bytes = match dir.read(JOURNAL, MOST_JOURNAL) {
-        Ok(bytes) => bytes,
-        Err(error) if error.is_missing() => return Ok(Journal::default()),
-        Err(error) => return Err(error.into()),
+    let Some(bytes) = if_there(dir.read(JOURNAL, MOST_JOURNAL))? else {
+        return Ok(Journal::default());
     };
     let journal = Journal::read(&String::from_utf8_lossy(&bytes));
     if journal.unread > 0 {

@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use crate::app::error::{Error, failure};
 use crate::app::session::Session;
-use crate::foundation::private::PrivateDir;
+use crate::foundation::private::{PrivateDir, if_there};
 use crate::learn::model::Model;
 
 /// How names of model files end.
@@ -30,11 +30,9 @@ pub(crate) struct Shelf {
 impl Shelf {
     /// Opens it; `None` where there is none.
     pub(crate) fn open(session: &Session) -> Result<Option<Self>, Error> {
-        match PrivateDir::open(&session.settings.state_dir().join("models")) {
-            Ok(dir) => Ok(Some(Self { dir })),
-            Err(error) if error.is_missing() => Ok(None),
-            Err(error) => Err(error.into()),
-        }
+        let models = session.settings.state_dir().join("models");
+        let dir = if_there(PrivateDir::open(&models))?;
+        Ok(dir.map(|dir| Self { dir }))
     }
 
     /// Opens it, making what is missing.
@@ -46,10 +44,8 @@ impl Shelf {
 
     /// The name of the model in use.
     pub(crate) fn current(&self) -> Result<Option<String>, Error> {
-        let bytes = match self.dir.read(CURRENT, MAX_NAME + 1) {
-            Ok(bytes) => bytes,
-            Err(error) if error.is_missing() => return Ok(None),
-            Err(error) => return Err(error.into()),
+        let Some(bytes) = if_there(self.dir.read(CURRENT, MAX_NAME + 1))? else {
+            return Ok(None);
         };
         let name = String::from_utf8(bytes)
             .ok()

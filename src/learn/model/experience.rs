@@ -4,12 +4,13 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
+use super::Situation;
 use super::facts::{
     EXACT, Facts, NODES, PARAMETERS, SAMPLES, Word, cut, exact_sizes, namings, text,
 };
 use super::gather::{Gathered, Group};
 use super::hash::Hash;
-use super::{Doubts, Situation};
+use crate::foundation::units::counted;
 use crate::record::Basis;
 
 /// A size is outside where it is beyond the ends by more than this factor: less is within what a power law bears.
@@ -30,21 +31,10 @@ pub(super) struct Experience {
 
 /// How many runs there are, how many of them are in doubt, and the bits of their doubts.
 #[derive(Debug, Clone, Copy, Default, Serialize, Deserialize)]
-struct Runs {
-    runs: u64,
-    doubtful: u64,
-    doubts: u32,
-}
-
-/// What a forecast rests on.
-pub(super) struct Rests {
-    pub(super) basis: Basis,
-    /// How many runs that are.
+pub(super) struct Runs {
     pub(super) runs: u64,
-    /// How many of them are in doubt.
     pub(super) doubtful: u64,
-    /// Why, in words.
-    pub(super) doubts: Vec<String>,
+    pub(super) doubts: u32,
 }
 
 /// The smallest and the largest that was measured of each size; 0: none was.
@@ -171,12 +161,12 @@ impl Experience {
         } else {
             "of this network"
         };
-        let plural = if runs == 1 { "" } else { "s" };
+        let runs = counted(runs.into(), "run");
         let assumed = match taken_over.is_empty() {
-            true => format!("the data set is taken to be that of {runs} run{plural} {same}"),
+            true => format!("the data set is taken to be that of {runs} {same}"),
             false => {
                 format!(
-                    "`[workload]` is taken to have {}, as in {runs} run{plural} {same}",
+                    "`[workload]` is taken to have {}, as in {runs} {same}",
                     taken_over.join(", ")
                 )
             }
@@ -188,8 +178,8 @@ impl Experience {
         self.counts.get(&key).map_or(0, |its| its.runs)
     }
 
-    /// What a forecast rests on.
-    pub(super) fn basis(&self, facts: &Facts) -> Rests {
+    /// What a forecast rests on, and the runs behind that.
+    pub(super) fn basis(&self, facts: &Facts) -> (Basis, Runs) {
         let [alike, workload, version, framework, _] = facts.keys_of_likeness();
         let named = facts.word(Word::Framework) != 0;
         let keys = [
@@ -202,13 +192,7 @@ impl Experience {
             .into_iter()
             .filter(|(_, key, counts)| *counts && self.count(*key) > 0);
         let (basis, key, _) = found.next().unwrap_or((Basis::Priors, 0, true));
-        let all = self.counts.get(&key).copied().unwrap_or_default();
-        Rests {
-            basis,
-            runs: all.runs,
-            doubtful: all.doubtful,
-            doubts: Doubts::texts(all.doubts),
-        }
+        (basis, self.counts.get(&key).copied().unwrap_or_default())
     }
 
     /// Whether a workload ran on different numbers of nodes.

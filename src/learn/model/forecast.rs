@@ -5,7 +5,7 @@ use std::borrow::Cow;
 use super::facts::{EXACT, Facts, Size, whole};
 use super::response::Response;
 use super::solution::{Predicted, Settled, Solution};
-use super::{Hardware, Model, Situation, mixture};
+use super::{Doubts, Hardware, Model, Situation, mixture};
 use crate::record::{Forecast, Interval};
 
 /// What a total lacks where no run has it.
@@ -92,7 +92,7 @@ impl Model {
         let (facts, assumed) = known.completed(situation);
         let far = known.outside(situation, &facts);
         let [epoch, first_extra, outside, memory, whole_run] = asked_all;
-        let rests = known.basis(&facts);
+        let (basis, behind) = known.basis(&facts);
         let interval =
             |asked: &mut Option<Asked<'_>>| asked.as_mut().map(|asked| asked.predict(&facts, &far));
         let samples = facts.size(Size::Samples).unwrap_or(0.0);
@@ -109,10 +109,10 @@ impl Model {
         let by_epochs = epoch.is_some() && (knows(epoch) || !knows(whole_run));
         let mut forecast = Forecast {
             model: self.head().name.clone(),
-            basis: rests.basis,
-            runs: rests.runs,
-            doubtful: rests.doubtful,
-            doubts: rests.doubts,
+            basis,
+            runs: behind.runs,
+            doubtful: behind.doubtful,
+            doubts: Doubts::texts(behind.doubts),
             epoch_seconds: None,
             first_extra_seconds: None,
             outside_seconds: None,

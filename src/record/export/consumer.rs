@@ -15,7 +15,7 @@ use nix::unistd::geteuid;
 use serde::{Deserialize, Serialize};
 
 use crate::foundation::failure::Failure;
-use crate::foundation::private::{FileError, FileFault, PrivateDir};
+use crate::foundation::private::{FileError, FileFault, PrivateDir, if_there};
 use crate::record::Table;
 
 /// A cursor of more bytes is none of ours.
@@ -103,10 +103,8 @@ impl Consumer {
         let dir = PrivateDir::create(dir)?;
         let lock = lock(&dir, name)?;
         let file = format!("{name}.json");
-        let cursor: Cursor = match dir.read_versioned(&file, MAX_CURSOR, FORMAT) {
-            Err(error) if error.is_missing() => Cursor::begin(&dir)?,
-            cursor => cursor?,
-        };
+        let known = if_there(dir.read_versioned(&file, MAX_CURSOR, FORMAT))?;
+        let cursor: Cursor = known.map_or_else(|| Cursor::begin(&dir), Ok)?;
         // They are taken relative to the consumer's directory, and stay in it.
         let leaves =
             |pending: &Pending| pending.file.contains('/') || pending.temporary.contains('/');
@@ -130,10 +128,7 @@ impl Consumer {
         let Some(pending) = self.cursor.pending.clone() else {
             return Ok(None);
         };
-        let dir = match PrivateDir::open_shared(&pending.dir) {
-            Err(error) if error.is_missing() => None,
-            other => Some(other?),
-        };
+        let dir = if_there(PrivateDir::open_shared(&pending.dir))?;
         let Some(dir) = dir.filter(|dir| inode(dir) == Some(pending.dir_inode)) else {
             let (file, dir) = (&pending.file, pending.dir.display());
             let message = format!(

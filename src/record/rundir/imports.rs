@@ -7,7 +7,8 @@ use sha2::{Digest, Sha256};
 use zstd::stream::{read::Decoder, write::Encoder};
 
 use super::state::StateDir;
-use crate::foundation::private::FileError;
+use crate::foundation::private::{FileError, if_there};
+use crate::foundation::units::hex;
 
 const IMPORTS: &str = "imports";
 const ENDING: &str = ".jsonl.zst";
@@ -47,10 +48,10 @@ impl StateDir {
     /// # Errors
     /// `Open`, `List`.
     pub fn imports(&self) -> Result<Vec<String>, FileError> {
-        let mut names = match self.state.open_dir(IMPORTS) {
-            Err(error) if error.is_missing() => return Ok(Vec::new()),
-            other => other?.names()?,
+        let Some(dir) = if_there(self.state.open_dir(IMPORTS))? else {
+            return Ok(Vec::new());
         };
+        let mut names = dir.names()?;
         names.retain_mut(|name| {
             let digits = name.strip_suffix(ENDING).map(str::to_owned);
             *name = digits.unwrap_or_default();
@@ -77,8 +78,7 @@ impl StateDir {
     /// # Errors
     /// `Create`, `Write`; nothing is kept then.
     pub fn keep_import(&self, copy: ImportCopy) -> Result<(String, bool), FileError> {
-        let digest = copy.digest.finalize();
-        let name: String = digest.iter().map(|byte| format!("{byte:02x}")).collect();
+        let name = hex(&copy.digest.finalize());
         let (dir, file) = (self.state.ensure_dir(IMPORTS)?, format!("{name}{ENDING}"));
         let is_new = dir.open_file(&file).is_err();
         if is_new {

@@ -7,6 +7,7 @@ use sha2::{Digest, Sha256};
 
 use crate::foundation::filesystem::{FileSystem, Kind};
 use crate::foundation::private::{FileError, PrivateDir};
+use crate::foundation::units::hex;
 
 /// The path of the index of `state`; `shared_tmp` is a local directory that everybody may write to.
 pub(super) fn index_path(state: &PrivateDir, shared_tmp: &Path) -> Result<PathBuf, FileError> {
@@ -23,11 +24,8 @@ pub(super) fn index_path(state: &PrivateDir, shared_tmp: &Path) -> Result<PathBu
 fn local_index_path(state: &Path, shared_tmp: &Path) -> Result<PathBuf, FileError> {
     let private = PrivateDir::of_user(shared_tmp)?;
     let digest = Sha256::digest(state.as_os_str().as_bytes());
-    let name: String = digest[..6]
-        .iter()
-        .map(|byte| format!("{byte:02x}"))
-        .collect();
-    Ok(private.path().join(format!("dlrun-{name}.db")))
+    let name = format!("dlrun-{}.db", hex(&digest[..6]));
+    Ok(private.path().join(name))
 }
 
 #[cfg(test)]

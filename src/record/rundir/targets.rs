@@ -6,7 +6,8 @@ use sha2::{Digest, Sha256};
 
 use super::node::misplaced;
 use super::state::StateDir;
-use crate::foundation::private::{FileError, PrivateDir};
+use crate::foundation::private::{FileError, PrivateDir, if_there};
+use crate::foundation::units::hex;
 use crate::record::TargetRecord;
 
 const TARGETS: &str = "targets";
@@ -23,9 +24,8 @@ impl StateDir {
     /// # Errors
     /// `Open`, `List`.
     pub fn targets(&self) -> Result<(Vec<TargetRecord>, Vec<FileError>), FileError> {
-        let dir = match self.state.open_dir(TARGETS) {
-            Err(error) if error.is_missing() => return Ok((Vec::new(), Vec::new())),
-            other => other?,
+        let Some(dir) = if_there(self.state.open_dir(TARGETS))? else {
+            return Ok((Vec::new(), Vec::new()));
         };
         let mut names = dir.names()?;
         names.retain(|name| name.ends_with(ENDING) && !name.starts_with('.'));
@@ -78,11 +78,7 @@ fn file_name(fingerprint: &str) -> String {
         }
     }
     name.truncate(NAME_LENGTH);
-    let digest: String = Sha256::digest(fingerprint.as_bytes())
-        .iter()
-        .take(4)
-        .map(|byte| format!("{byte:02x}"))
-        .collect();
+    let digest = hex(&Sha256::digest(fingerprint.as_bytes())[..4]);
     format!("{}-{digest}{ENDING}", name.trim_end_matches('-'))
 }
 

@@ -184,15 +184,8 @@ impl Writer<'_> {
         if let Some(figures) = &usage.figures {
             self.put_figures(&record.host, figures)?;
         }
-        let mut values = self.imported_values(row, "node")?;
-        values.extend([
-            ("attempt", attempt.into()),
-            ("node", key.node.as_str().into()),
-            ("step", key.step.into()),
-            ("target", self.target_row(&record.host)?.into()),
-        ]);
-        let of_node = ["attempt", "node", "step"];
-        let Some(node) = self.put("node", &of_node, &values, Replace::NotOlder)? else {
+        let values = self.imported_values(row, "node")?;
+        let Some(node) = self.put_node(attempt, key, &record.host, values)? else {
             return Ok(false);
         };
         self.replace_usage(node, record)?;

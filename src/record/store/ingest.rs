@@ -111,8 +111,7 @@ impl Writer<'_> {
     pub(super) fn take_node(&self, record: &NodeRecord) -> Result<Option<i64>, StoreError> {
         let key = &record.key;
         let attempt = self.attempt_row(&key.run_id, key.element, key.attempt)?;
-        let target = self.target_row(&record.host)?;
-        let Some(node) = self.node_row(attempt, target, record)? else {
+        let Some(node) = self.node_row(attempt, record)? else {
             return Ok(None);
         };
         self.replace_usage(node, record)?;
@@ -203,7 +202,7 @@ impl Writer<'_> {
         id.ok_or_else(|| self.unknown(run_id))
     }
 
-    pub(super) fn target_row(&self, host: &HostFacts) -> Result<Option<i64>, StoreError> {
+    fn target_row(&self, host: &HostFacts) -> Result<Option<i64>, StoreError> {
         let Some(fingerprint) = host.fingerprint() else {
             return Ok(None);
         };
@@ -243,13 +242,7 @@ impl Writer<'_> {
         Ok(changed > 0)
     }
 
-    /// `None` where a newer record is there.
-    pub(super) fn node_row(
-        &self,
-        attempt: i64,
-        target: Option<i64>,
-        record: &NodeRecord,
-    ) -> Result<Option<i64>, StoreError> {
+    fn node_row(&self, attempt: i64, record: &NodeRecord) -> Result<Option<i64>, StoreError> {
         let mut whole = json!({ "record": record });
         let progress = &mut whole["record"]["progress"];
         if record.progress.counts_samples {
@@ -260,12 +253,23 @@ impl Writer<'_> {
         if let Some(rate) = &record.progress.throughput {
             progress["throughput"]["scope"] = rate.scope.as_str().into();
         }
-        let mut values = stored_values(Table::Usage, "node", "/record", &whole);
+        let values = stored_values(Table::Usage, "node", "/record", &whole);
+        self.put_node(attempt, &record.key, &record.host, values)
+    }
+
+    /// Puts the row of a measurement in; `None` where a newer record is there.
+    pub(super) fn put_node(
+        &self,
+        attempt: i64,
+        key: &MeasureKey,
+        host: &HostFacts,
+        mut values: Vec<(&'static str, Value)>,
+    ) -> Result<Option<i64>, StoreError> {
         values.extend([
             ("attempt", attempt.into()),
-            ("node", record.key.node.as_str().into()),
-            ("step", record.key.step.into()),
-            ("target", target.into()),
+            ("node", key.node.as_str().into()),
+            ("step", key.step.into()),
+            ("target", self.target_row(host)?.into()),
         ]);
         let key = ["attempt", "node", "step"];
         self.put("node", &key, &values, Replace::NotOlder)

@@ -46,18 +46,12 @@ impl Writer<'_> {
         let dropped = progress.epochs_completed.saturating_sub(kept);
         // The first is kept, then the newest.
         let place = |index: u64| if index == 0 { 0 } else { index + dropped };
-        self.execute(
-            "DELETE FROM timing WHERE node = ?1 AND (place >= ?2 OR place BETWEEN 1 AND ?3)",
-            params![
-                node,
-                integer(if kept == 0 { 0 } else { kept + dropped }),
-                integer(dropped)
-            ],
-        )?;
-        self.execute(
-            "DELETE FROM metric WHERE node = ?1 AND kind = 'epoch' AND (place >= ?2 OR place BETWEEN 1 AND ?3)",
-            params![node, integer(if kept == 0 { 0 } else { kept + dropped }), integer(dropped)],
-        )?;
+        let end = integer(if kept == 0 { 0 } else { kept + dropped });
+        for of_epochs in ["timing WHERE", "metric WHERE kind = 'epoch' AND"] {
+            let gone = "node = ?1 AND (place >= ?2 OR place BETWEEN 1 AND ?3)";
+            let sql = format!("DELETE FROM {of_epochs} {gone}");
+            self.execute(&sql, params![node, end, integer(dropped)])?;
+        }
         (0..)
             .zip(&progress.epochs)
             .try_for_each(|(index, epoch)| self.put_epoch(node, place(index), epoch))
