@@ -237,11 +237,7 @@ impl From<SchedulerError> for Error {
             Unclear { scheduler, .. } => (Kind::TryAgain, Some(look_first(scheduler))),
             Failed { .. } | NoHistory { .. } => (Kind::Unreachable, None),
             File { source, .. } => (file_kind(source), None),
-            Private(error) => match error.kind {
-                FileFault::Missing => (Kind::Missing, None),
-                FileFault::Denied => (Kind::NotPermitted, None),
-                _ => (Kind::CannotWrite, None),
-            },
+            Private(error) => (fault_kind(error.kind), None),
         };
         hinted(kind, error, hint)
     }
@@ -254,6 +250,15 @@ impl From<WrongQsub> for Error {
             "name its directory with the setting `{kind}.bin_dir`, or ask for another scheduler"
         );
         Self::new(Kind::Config, error).hinted(hint)
+    }
+}
+
+/// What it means that a file that was named cannot be opened or written.
+pub(crate) fn fault_kind(fault: FileFault) -> Kind {
+    match fault {
+        FileFault::Missing => Kind::Missing,
+        FileFault::Denied => Kind::NotPermitted,
+        _ => Kind::CannotWrite,
     }
 }
 

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 
 use serde::Serialize;
 
-use crate::app::error::{Error, Kind, failure};
+use crate::app::error::{Error, Kind, failure, fault_kind};
 use crate::app::imported::{of_reading, open_store};
 use crate::app::output::Output;
 use crate::app::replaced_file::{cannot_write, replace_file};
@@ -15,7 +15,7 @@ use crate::app::times::parse_time;
 use crate::app::track::{Tracker, found};
 use crate::foundation::clock::now_ms;
 use crate::foundation::named_enum;
-use crate::foundation::private::{FileError, FileFault, PrivateDir};
+use crate::foundation::private::{FileError, PrivateDir};
 use crate::record::Table;
 use crate::record::export::{
     Consumer, ConsumerError, ConsumerFault, Csv, JsonLines, Parquet, RowWriter, SeriesWriter,
@@ -439,12 +439,7 @@ fn write_series(store: &Store, selection: &Selection, to: impl Write) -> Result<
 }
 
 fn no_dir(error: FileError) -> Error {
-    let kind = match error.kind {
-        FileFault::Missing => Kind::Missing,
-        FileFault::Denied => Kind::NotPermitted,
-        _ => Kind::CannotWrite,
-    };
-    Error::new(kind, error).hinted(
+    Error::new(fault_kind(error.kind), error).hinted(
         "it must exist, and you must be able to write to it; `--output-dir` or `export.dir` names another",
     )
 }

@@ -7,17 +7,11 @@ use std::os::unix::fs::OpenOptionsExt;
 use std::path::Path;
 
 use crate::app::error::{Error, Kind, failure};
+use crate::foundation::filesystem::directory;
 
 /// What to do about a file of `--output` that cannot be written.
 pub(crate) const OTHER_OUTPUT: &str =
     "name another file with `--output`; `--output -` writes to standard output";
-
-/// The directory of a file.
-pub(crate) fn directory(path: &Path) -> &Path {
-    path.parent()
-        .filter(|dir| !dir.as_os_str().is_empty())
-        .unwrap_or(Path::new("."))
-}
 
 /// A file cannot be written; `elsewhere` is what to do about it.
 pub(crate) fn cannot_write(path: &Path, error: &io::Error, elsewhere: &str) -> Error {

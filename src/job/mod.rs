@@ -42,7 +42,7 @@ pub use run::Run;
 pub(crate) use run::{env, modules, option_lines};
 pub(crate) use schema::table_names;
 pub use sections::{Build, SchedulerSection, Workload};
-pub(crate) use sections::{name_in_small_letters, name_word};
+pub(crate) use sections::{line_of_text, name_in_small_letters, name_word, version_text};
 pub use spec::{
     Asked, Command, Conda, EnvVar, Framework, Inherit, Launcher, LeftToModel, NodeCount, OwnPython,
     Provenance, SchedulerKind, StorageClass, TimingPattern,

@@ -31,6 +31,26 @@ keys! {
     }
 }
 
+/// One version and no range, of which no run would be: it begins with a number and has no blanks, such as
+/// `2.4.0a0+f70bd71a48.nv24.06`.
+pub(crate) fn version_text(text: &str) -> Result<String, String> {
+    let allowed = |c: char| c.is_ascii_alphanumeric() || ".+-_".contains(c);
+    let begins = text.starts_with(|c: char| c.is_ascii_digit());
+    if begins && text.len() <= 100 && text.chars().all(allowed) {
+        Ok(text.to_owned())
+    } else {
+        Err(format!("{text:?} is no version such as \"2.4.1\""))
+    }
+}
+
+/// One line, for people.
+pub(crate) fn line_of_text(text: &str) -> Result<String, String> {
+    if text.is_empty() || text.len() > 200 || text.chars().any(char::is_control) {
+        return Err(format!("{text:?} is not one line of at most 200 bytes"));
+    }
+    Ok(text.to_owned())
+}
+
 /// Names that stand in conditions of rules, in records and in the catalogue.
 pub(crate) fn name_in_small_letters(text: &str) -> Result<String, String> {
     let allowed = |c: char| c.is_ascii_alphanumeric() || "._+-".contains(c);

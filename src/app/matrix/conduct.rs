@@ -210,6 +210,12 @@ impl<'a> Conductor<'a> {
         }
     }
 
+    /// Runs that are over.
+    fn done(&self) -> usize {
+        let left = self.queue.len() + self.flights.len();
+        self.total.saturating_sub(left)
+    }
+
     fn is_local(&self) -> bool {
         self.flights.iter().all(|flight| flight.watched.is_local())
     }
@@ -337,9 +343,7 @@ impl<'a> Conductor<'a> {
                 format!("{what}{why}{again}")
             }
         };
-        let done = self
-            .total
-            .saturating_sub(self.queue.len() + self.flights.len());
+        let done = self.done();
         let took = display_seconds(turnaround);
         let repeat = slot.repeat + 1;
         let short = &run_id.as_str()[..6];
@@ -354,9 +358,7 @@ impl<'a> Conductor<'a> {
         if !self.display.is_lively() {
             return;
         }
-        let done = self
-            .total
-            .saturating_sub(self.queue.len() + self.flights.len());
+        let done = self.done();
         let first = self
             .flights
             .first()
@@ -388,7 +390,7 @@ impl<'a> Conductor<'a> {
             .collect();
         let jobs = counted(ids.len(), "job is still running", "jobs are still running");
         let error = failure!(TryAgain, "interrupted; {jobs}: {}", ids.join(", "));
-        let done = self.total.saturating_sub(self.queue.len() + ids.len());
+        let done = self.done();
         error
             .hinted(format!(
                 "{done} of {} runs are over; the same command continues",

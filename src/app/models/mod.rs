@@ -63,26 +63,17 @@ pub(crate) fn current(session: &Session) -> Option<(Model, Origin)> {
     if !session.settings.uses_model() {
         return None;
     }
-    match own(session) {
-        Ok(Some(found)) => return Some(found),
-        Ok(None) => {}
-        Err(error) => {
-            session.warning(&format!(
-                "your own performance model is passed over: {}",
-                error.message()
-            ));
-        }
-    }
-    match of_site(session) {
-        Ok(found) => found.inspect(|(_, origin)| warn_of_others(session, origin)),
-        Err(error) => {
-            session.warning(&format!(
-                "the site's performance model is passed over: {}",
-                error.message()
-            ));
+    let usable = |whose: &str, found: Result<Option<(Model, Origin)>, Error>| {
+        found.unwrap_or_else(|error| {
+            let why = error.message();
+            session.warning(&format!("{whose} performance model is passed over: {why}"));
             None
-        }
-    }
+        })
+    };
+    usable("your own", own(session)).or_else(|| {
+        let found = usable("the site's", of_site(session));
+        found.inspect(|(_, origin)| warn_of_others(session, origin))
+    })
 }
 
 /// The model that was asked for on the command line: a file, or one of the user's own by its name; else the one that plans go by.

@@ -10,7 +10,8 @@ use nix::unistd::geteuid;
 use super::exposed::{Exposed, Others, exposed};
 use crate::app::accounts::user_name;
 use crate::app::error::{Error, Kind, failure};
-use crate::app::replaced_file::{OTHER_OUTPUT, cannot_write, directory, replace_file};
+use crate::app::replaced_file::{OTHER_OUTPUT, cannot_write, replace_file};
+use crate::foundation::filesystem::directory;
 
 const READ_BY_ALL: u32 = 0o644;
 const OTHER_PLACE: &str = "name another place with the setting `model.path`";

@@ -6,7 +6,8 @@ use std::path::{Path, PathBuf};
 
 use crate::record::rundir::{Attempt, Reading, RunDir};
 use crate::record::{
-    ExitStatus, Missing, NOTICE_TAIL_BYTES, QueueEntry, RunRecord, Sentinel, find_notice,
+    ExitStatus, Missing, NOTICE_TAIL_BYTES, QueueEntry, RunRecord, Sentinel, Status, find_notice,
+    resolve,
 };
 
 /// Says whether an entry leaves no question that more than the marks could answer.
@@ -33,8 +34,15 @@ impl Witness<'_> {
         }
     }
 
+    /// The state by what an attempt left, with the end and the notice that only the job's output has.
+    pub(super) fn status(&self, reading: &mut Reading, entry: Option<&QueueEntry>) -> Status {
+        self.add_end(reading, entry);
+        self.add_notice(reading, entry);
+        resolve(&reading.outcome, entry)
+    }
+
     /// Takes the end mark from the job's output, where the batch script left it since the state directory did not take it.
-    pub(super) fn add_end(&self, reading: &mut Reading, entry: Option<&QueueEntry>) {
+    fn add_end(&self, reading: &mut Reading, entry: Option<&QueueEntry>) {
         let (Some(attempt), None) = (reading.attempt, &reading.outcome.end) else {
             return;
         };
@@ -57,7 +65,7 @@ impl Witness<'_> {
     }
 
     /// Looks for the scheduler's notice in the job's output, where neither it nor the marks explain the end.
-    pub(super) fn add_notice(&self, reading: &mut Reading, entry: Option<&QueueEntry>) {
+    fn add_notice(&self, reading: &mut Reading, entry: Option<&QueueEntry>) {
         let Some(attempt) = reading.attempt else {
             return;
         };

@@ -40,10 +40,8 @@ pub(super) fn look(
         record: &record,
         element: None,
     };
-    witness.add_end(&mut reading, entry);
-    witness.add_notice(&mut reading, entry);
     let tracked = Tracked {
-        status: resolve(&reading.outcome, entry),
+        status: witness.status(&mut reading, entry),
         reading,
         elements: Vec::new(),
         record,
@@ -108,9 +106,7 @@ fn look_at_elements(
             let mut reading =
                 attempt.map_or_else(Reading::default, |attempt| witness.read(attempt, entry));
             kept.add_to_element(index, verdicts.get(&index).copied(), &mut reading.outcome);
-            witness.add_end(&mut reading, entry);
-            witness.add_notice(&mut reading, entry);
-            resolve(&reading.outcome, entry)
+            witness.status(&mut reading, entry)
         };
         let element = Element {
             element: index,

@@ -10,7 +10,7 @@ use super::name::name_problem;
 use crate::config::{Origin, Owner, SourceFile, VersionRange, arch};
 use crate::foundation::diagnostic::{Problem, sort_problems};
 use crate::foundation::toml_reader::{Fields, parse_document};
-use crate::job::{Provenance, name_in_small_letters, read_uri};
+use crate::job::{Provenance, line_of_text, name_in_small_letters, read_uri, version_text};
 
 /// The version of the form that is written.
 pub const FORMAT: u64 = 1;
@@ -76,7 +76,7 @@ fn read_image(fields: &mut Fields<'_>, owner: Owner, origin: Origin) -> Option<E
     let name = fields.parsed("name", name);
     let place = read_place(fields);
     let framework = fields.parsed("framework", name_in_small_letters);
-    let version = fields.parsed("version", read_version);
+    let version = fields.parsed("version", version_text);
     let entry = Entry {
         provenance: fields.word("provenance", &Provenance::WORDS),
         arch: fields.optional("arch", &arch().or("x86_64".to_owned()))?,
@@ -84,9 +84,9 @@ fn read_image(fields: &mut Fields<'_>, owner: Owner, origin: Origin) -> Option<E
         accelerator: fields
             .word("accelerator", &Accelerator::WORDS)
             .unwrap_or_default(),
-        cuda: fields.parsed("cuda", read_version),
-        rocm: fields.parsed("rocm", read_version),
-        python: fields.parsed("python", read_version),
+        cuda: fields.parsed("cuda", version_text),
+        rocm: fields.parsed("rocm", version_text),
+        python: fields.parsed("python", version_text),
         compute_capability: fields.parsed("compute_capability", VersionRange::parse),
         compilers: {
             let list = fields.list("compilers", name_in_small_letters);
@@ -157,17 +157,6 @@ fn read_check(fields: &mut Fields<'_>) -> Option<Check> {
     Some(check)
 }
 
-/// A version begins with a number and has no blanks: `2.4.1`, `2.4.0a0+f70bd71a48.nv24.06`.
-fn read_version(text: &str) -> Result<String, String> {
-    let allowed = |c: char| c.is_ascii_alphanumeric() || ".+-_".contains(c);
-    let begins = text.starts_with(|c: char| c.is_ascii_digit());
-    if begins && text.len() <= 100 && text.chars().all(allowed) {
-        Ok(text.to_owned())
-    } else {
-        Err(format!("{text:?} is no version such as \"2.4.1\""))
-    }
-}
-
 /// A digest as files and options have it: `sha256:..`, in small letters.
 ///
 /// # Errors
@@ -181,13 +170,6 @@ pub fn read_digest(text: &str) -> Result<String, String> {
             "{text:?} is no digest: `sha256:` and 64 hexadecimal digits"
         ))
     }
-}
-
-fn line_of_text(text: &str) -> Result<String, String> {
-    if text.is_empty() || text.len() > 200 || text.chars().any(char::is_control) {
-        return Err(format!("{text:?} is not one line of at most 200 bytes"));
-    }
-    Ok(text.to_owned())
 }
 
 #[cfg(test)]

@@ -167,15 +167,9 @@ fn failure(
 }
 
 fn throttled(node: &NodeRecord) -> Option<f64> {
-    let gpus = node
-        .gpus
-        .iter()
-        .map(|gpu| gpu.throttled_seconds)
-        .reduce(f64::max);
-    match (node.usage.cpu_throttled_seconds, gpus) {
-        (Some(cpu), Some(gpu)) => Some(cpu.max(gpu)),
-        (cpu, gpu) => cpu.or(gpu),
-    }
+    let gpus = node.gpus.iter().map(|gpu| gpu.throttled_seconds);
+    let cpu = node.usage.cpu_throttled_seconds;
+    cpu.into_iter().chain(gpus).reduce(f64::max)
 }
 
 fn machine(node: &NodeRecord) -> Machine {

@@ -55,11 +55,8 @@ impl CheckedForecast {
     /// Compares a forecast with the run that it was made for.
     #[must_use]
     pub fn new(forecast: &Forecast, came: &Observation) -> Self {
-        let known = |length: Option<Length>| match length {
-            Some(Length::Known(seconds)) => Some(seconds),
-            _ => None,
-        };
-        let steady = known(came.epoch_seconds).filter(|_| !came.doubts.warm_up);
+        let steady = came.epoch_seconds.filter(|_| !came.doubts.warm_up);
+        let steady = steady.and_then(Length::known);
         let checked =
             |forecast: Option<Interval>, came: Option<f64>| CheckedFigure::new(forecast?, came?);
         Self {
@@ -67,7 +64,10 @@ impl CheckedForecast {
             basis: forecast.basis,
             runs: forecast.runs,
             epoch_seconds: checked(forecast.epoch_seconds, steady),
-            total_seconds: checked(forecast.total_seconds, known(came.wall_seconds)),
+            total_seconds: checked(
+                forecast.total_seconds,
+                came.wall_seconds.and_then(Length::known),
+            ),
             memory_bytes: checked(
                 forecast.memory_bytes,
                 came.memory_bytes.map(|bytes| bytes as f64),

@@ -11,7 +11,7 @@ use serde::{Deserialize, Serialize};
 use super::fingerprint::{configuration, start, workload};
 use super::{Length, Model, Observation, Priors, Situation};
 use crate::foundation::statistics::mean;
-use crate::record::{Forecast, Interval, median};
+use crate::record::{Interval, median};
 
 /// Fewer runs than this that were held back say nothing.
 pub const FEWEST: u64 = 10;
@@ -217,7 +217,8 @@ fn view(observations: &[Observation], hold_out: HoldOut, fit: Fit<'_>) -> View {
         let situations: Vec<Situation> = chosen(true).map(|run| run.situation.clone()).collect();
         for (forecast, run) in model.forecasts(&situations).iter().zip(chosen(true)) {
             epochs.extend(forecast.time().copied().zip(steady_seconds(run)));
-            totals.extend(total_pair(forecast, run));
+            let seconds = run.wall_seconds.and_then(Length::known);
+            totals.extend(forecast.total_seconds.zip(seconds));
             let bytes = run.memory_bytes.map(|bytes| bytes as f64);
             memories.extend(forecast.memory_bytes.zip(bytes));
         }
@@ -282,17 +283,7 @@ fn too_few(observations: &[Observation], hold_out: HoldOut, held: u64) -> Option
 
 /// The seconds of a steady epoch that was seen to its end.
 fn steady_seconds(observation: &Observation) -> Option<f64> {
-    match observation.epoch_seconds? {
-        Length::Known(seconds) if seconds.is_finite() && seconds > 0.0 => {
-            Some(seconds).filter(|_| !observation.doubts.warm_up)
-        }
-        _ => None,
-    }
-}
-
-fn total_pair(forecast: &Forecast, observation: &Observation) -> Option<(Interval, f64)> {
-    match observation.wall_seconds? {
-        Length::Known(seconds) => Some((forecast.total_seconds?, seconds)),
-        Length::AtLeast(_) => None,
-    }
+    let seconds = observation.epoch_seconds?.known()?;
+    let is_steady = seconds.is_finite() && seconds > 0.0 && !observation.doubts.warm_up;
+    is_steady.then_some(seconds)
 }

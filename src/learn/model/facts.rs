@@ -266,10 +266,8 @@ fn workers(situation: &Situation) -> u32 {
 
 fn workload_hash(situation: &Situation) -> u64 {
     let workload = &situation.workload;
-    let named = |hash: Hash, name: &Option<String>| match name {
-        Some(name) => hash.byte(1).name(&lower(name)),
-        None => hash.byte(0),
-    };
+    let named =
+        |hash: Hash, name: &Option<String>| hash.optional(name.as_deref().map(lower).as_deref());
     let counted = |hash: Hash, count: Option<u64>| match count {
         Some(count) => hash.byte(1).number(count),
         None => hash.byte(0),

@@ -5,7 +5,7 @@
 //! may differ in width; an epoch's time is one exactly.
 
 use crate::foundation::statistics::{Z95, normal_below};
-use crate::record::{Basis, Forecast, Interval};
+use crate::record::{Basis, Forecast, Interval, add_new};
 
 /// Halvings until a quantile is found.
 const STEPS: usize = 45;
@@ -80,12 +80,4 @@ pub(super) fn forecast(parts: &[(f64, Forecast)]) -> Option<Forecast> {
         }
     }
     Some(forecast)
-}
-
-fn add_new(texts: &mut Vec<String>, others: &[String]) {
-    for text in others {
-        if !texts.contains(text) {
-            texts.push(text.clone());
-        }
-    }
 }

@@ -23,6 +23,15 @@ impl Length {
             Self::Known(seconds) | Self::AtLeast(seconds) => seconds,
         }
     }
+
+    /// The seconds, where they were seen to the end.
+    #[must_use]
+    pub fn known(self) -> Option<f64> {
+        match self {
+            Self::Known(seconds) => Some(seconds),
+            Self::AtLeast(_) => None,
+        }
+    }
 }
 
 /// What makes a measurement less trustworthy.

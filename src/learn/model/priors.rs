@@ -8,7 +8,10 @@ use serde::{Deserialize, Serialize};
 use super::{Hardware, Situation};
 use crate::foundation::diagnostic::{Problem, sort_problems};
 use crate::foundation::toml_reader::{Fields, parse_document};
-use crate::job::{Framework, Provenance, StorageClass, Workload, name_in_small_letters};
+use crate::job::{
+    Framework, Provenance, StorageClass, Workload, line_of_text, name_in_small_letters,
+    version_text,
+};
 
 /// The version of the form that is read.
 const FORMAT: u64 = 1;
@@ -146,7 +149,7 @@ fn read_workload(fields: &mut Fields<'_>) -> Workload {
 fn read_side(fields: &mut Fields<'_>, gpu: bool, workload: &Workload) -> Situation {
     let framework = Framework {
         name: fields.parsed("framework", name_in_small_letters),
-        version: fields.parsed("version", one_version),
+        version: fields.parsed("version", version_text),
         compiler: fields.parsed("compiler", name_in_small_letters),
         provenance: fields.word("provenance", &Provenance::WORDS),
     };
@@ -173,26 +176,6 @@ fn read_side(fields: &mut Fields<'_>, gpu: bool, workload: &Workload) -> Situati
         tasks_per_node: fields.count("tasks_per_node", 1_000_000).unwrap_or(1),
         storage: fields.word("storage", &StorageClass::WORDS),
     }
-}
-
-/// Not a range: a range would be a category that no run has.
-fn one_version(text: &str) -> Result<String, String> {
-    let allowed = |c: char| c.is_ascii_alphanumeric() || ".+-_".contains(c);
-    if text.starts_with(|c: char| c.is_ascii_digit())
-        && text.len() <= 100
-        && text.chars().all(allowed)
-    {
-        Ok(text.to_owned())
-    } else {
-        Err(format!("{text:?} is no version such as \"2.4.1\""))
-    }
-}
-
-fn line_of_text(text: &str) -> Result<String, String> {
-    if text.is_empty() || text.len() > 200 || text.chars().any(char::is_control) {
-        return Err(format!("{text:?} is not one line of at most 200 bytes"));
-    }
-    Ok(text.to_owned())
 }
 
 #[cfg(test)]

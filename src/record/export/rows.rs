@@ -2,6 +2,7 @@
 
 use std::io::{self, Write};
 
+use serde::Serialize;
 use serde::de::IgnoredAny;
 
 use crate::record::{Cell, Field, FieldType, Table};
@@ -57,12 +58,9 @@ impl<W: Write> RowWriter for Csv<W> {
                 Cell::Null => {}
                 Cell::Text(text) if is_formula(text) => quoted(&mut self.held, &format!("'{text}")),
                 Cell::Text(text) => quoted(&mut self.held, text),
-                Cell::Whole(number) => digits(&mut self.held, *number),
+                Cell::Whole(number) => scalar(&mut self.held, number),
                 Cell::Real(number) => real(&mut self.held, *number, ["inf", "-inf", "nan"]),
-                Cell::Flag(flag) => {
-                    self.held
-                        .extend_from_slice(if *flag { b"true" } else { b"false" })
-                }
+                Cell::Flag(flag) => scalar(&mut self.held, flag),
             }
         }
         self.held.extend_from_slice(b"\r\n");
@@ -115,12 +113,9 @@ impl<W: Write> RowWriter for JsonLines<W> {
                 Cell::Null => self.held.extend_from_slice(b"null"),
                 Cell::Text(text) if *of == FieldType::Json => json(&mut self.held, text),
                 Cell::Text(text) => serde_json::to_writer(&mut self.held, &**text)?,
-                Cell::Whole(number) => digits(&mut self.held, *number),
+                Cell::Whole(number) => scalar(&mut self.held, number),
                 Cell::Real(number) => real(&mut self.held, *number, ["null"; 3]),
-                Cell::Flag(flag) => {
-                    self.held
-                        .extend_from_slice(if *flag { b"true" } else { b"false" })
-                }
+                Cell::Flag(flag) => scalar(&mut self.held, flag),
             }
         }
         self.held.extend_from_slice(b"}\n");
@@ -176,16 +171,15 @@ fn json(to: &mut Vec<u8>, text: &str) {
     to.extend_from_slice(value.to_string().as_bytes());
 }
 
-fn digits(to: &mut Vec<u8>, number: i64) {
+fn scalar(to: &mut Vec<u8>, value: &impl Serialize) {
     // Memory does not fail.
-    let _ = serde_json::to_writer(to, &number);
+    let _ = serde_json::to_writer(to, value);
 }
 
 /// The shortest text that reads back as the same number, but for the sign of zero; infinities and NaN in the words given.
 fn real(to: &mut Vec<u8>, number: f64, words: [&str; 3]) {
     if number.is_finite() {
-        let _ = serde_json::to_writer(to, &(number + 0.0));
-        return;
+        return scalar(to, &(number + 0.0));
     }
     let word = usize::from(number.is_nan()) * 2 + usize::from(number == f64::NEG_INFINITY);
     to.extend_from_slice(words[word].as_bytes());

@@ -4,7 +4,7 @@ use rusqlite::{Row, params};
 
 use super::error::StoreError;
 use super::open::Store;
-use super::sql::{exit_of, optional, unsigned};
+use super::sql::{optional, unsigned};
 use super::writer::Writer;
 use crate::job::{JobState, RunId};
 use crate::record::{Cause, Element, ExitStatus, Status};
@@ -55,13 +55,22 @@ impl Store {
     pub fn elements(&self, run_id: &RunId) -> Result<Vec<Element>, StoreError> {
         let sql = "SELECT element.* FROM element JOIN run ON element.run = run.id
              WHERE run.run_id = ?1 ORDER BY element";
-        self.rows(sql, [run_id.as_str()], element)
+        self.rows(sql, [run_id.as_str()], |row| {
+            element(row, |word, _| JobState::from_word(word).unwrap_or_default())
+        })
     }
 }
 
-fn element(row: &Row<'_>) -> rusqlite::Result<Element> {
-    let state = JobState::from_word(&row.get::<_, String>("state")?).unwrap_or_default();
-    let exit = exit_of(row)?;
+/// An element of the columns of that name; `state` is what the word in `state` means with that end.
+pub(super) fn element(
+    row: &Row<'_>,
+    state: impl FnOnce(&str, Option<ExitStatus>) -> JobState,
+) -> rusqlite::Result<Element> {
+    let (code, signal): (Option<i32>, Option<i32>) =
+        (row.get("exit_code")?, row.get("exit_signal")?);
+    let signal = signal.map(ExitStatus::Signal);
+    let exit = code.map(ExitStatus::Code).or(signal);
+    let state = state(&row.get::<_, String>("state")?, exit);
     let status = Status {
         exit,
         started_at_ms: unsigned(row, "started_at_ms")?,

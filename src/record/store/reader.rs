@@ -17,6 +17,7 @@ use rusqlite::{Connection, OpenFlags};
 use super::error::{StoreError, StoreFault};
 use super::open::{BUSY_TIMEOUT, Store, beside};
 use super::schema;
+use crate::foundation::filesystem::directory;
 
 impl Store {
     /// Opens a database to read it alone. It is neither created nor brought up to date, and may be another user's.
@@ -54,12 +55,7 @@ impl Store {
         if let Ok(journal) = File::open(beside(&self.path, "-wal")) {
             sync(&journal).map_err(failed)?;
         }
-        let dir = self
-            .path
-            .parent()
-            .filter(|dir| !dir.as_os_str().is_empty())
-            .unwrap_or(Path::new("."));
-        if let Ok(dir) = File::open(dir) {
+        if let Ok(dir) = File::open(directory(&self.path)) {
             sync(&dir).map_err(failed)?;
         }
         Ok(last)

@@ -7,7 +7,7 @@ use serde_json::Value;
 
 use crate::job::RunId;
 use crate::record::table::Cells;
-use crate::record::{Event, EventKind, ExitStatus, Field, FieldType, MeasureKey};
+use crate::record::{Event, EventKind, Field, FieldType, MeasureKey};
 
 /// A number as SQLite holds it; what is beyond its 63 bits becomes the largest.
 pub(super) fn integer(value: u64) -> i64 {
@@ -48,15 +48,6 @@ pub(super) fn from_json<T: DeserializeOwned>(
 ) -> rusqlite::Result<Option<T>> {
     let text: Option<String> = row.get(column)?;
     Ok(text.and_then(|text| serde_json::from_str(&text).ok()))
-}
-
-/// How something ended, of the columns `exit_code` and `exit_signal`.
-pub(super) fn exit_of(row: &Row<'_>) -> rusqlite::Result<Option<ExitStatus>> {
-    let (code, signal): (Option<i32>, Option<i32>) =
-        (row.get("exit_code")?, row.get("exit_signal")?);
-    Ok(code
-        .map(ExitStatus::Code)
-        .or(signal.map(ExitStatus::Signal)))
 }
 
 /// An event of the columns `at_ms`, `kind` and `detail`.

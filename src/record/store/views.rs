@@ -2,11 +2,11 @@
 
 use std::collections::BTreeMap;
 
+use super::elements::element;
 use super::error::StoreError;
-use super::sql::{exit_of, unsigned};
 use super::writer::Writer;
 use crate::job::{JobState, RunId};
-use crate::record::{Cause, Element, Status, merge_elements};
+use crate::record::{Cause, Element, ExitStatus, Status, merge_elements};
 
 /// Sets the state of a run that only node databases reported, by the newest attempt of each element. One that a user's index
 /// reported has the scheduler's word.
@@ -45,26 +45,13 @@ fn views(writer: &Writer<'_>, run_id: &RunId) -> Result<Vec<Element>, StoreError
              FROM attempt AS newest JOIN node AS its ON its.attempt = newest.id
              WHERE newest.run = run.id AND newest.element = attempt.element)
          ORDER BY element, node.node, node.step";
-    writer.query(sql, [run_id.as_str()], |row| {
-        let exit = exit_of(row)?;
-        let state = match (row.get::<_, String>("state")?.as_str(), exit) {
-            ("running", _) => JobState::Running,
-            (_, Some(exit)) if exit.is_success() => JobState::Completed,
-            (_, Some(_)) => JobState::Failed,
-            (_, None) => JobState::Unknown,
-        };
-        let status = Status {
-            exit,
-            started_at_ms: unsigned(row, "started_at_ms")?,
-            ended_at_ms: unsigned(row, "ended_at_ms")?,
-            ..Status::of(state)
-        };
-        Ok(Element {
-            element: row.get("element")?,
-            attempt: row.get("attempt")?,
-            status,
-        })
-    })
+    let state = |word: &str, exit: Option<ExitStatus>| match (word, exit) {
+        ("running", _) => JobState::Running,
+        (_, Some(exit)) if exit.is_success() => JobState::Completed,
+        (_, Some(_)) => JobState::Failed,
+        (_, None) => JobState::Unknown,
+    };
+    writer.query(sql, [run_id.as_str()], |row| element(row, state))
 }
 
 /// It runs while it runs on any node; then its end is the worst one.

@@ -32,21 +32,15 @@ impl NodeStore {
     /// # Errors
     /// As [`NodeStore::fold`].
     pub fn backfill(&mut self, node: NodeId, samples: &[Sample]) -> Result<(), StoreError> {
-        self.transact(Safety::PowerLoss, |work| work.backfill(node, samples))?;
-        self.checkpoint()
-    }
-}
-
-impl Work<'_> {
-    fn backfill(&mut self, node: NodeId, samples: &[Sample]) -> Result<(), StoreError> {
+        self.transact(Safety::PowerLoss, |work| {
         // What is spooled would be one block with what comes after the hole.
-        self.fold(node)?;
+        work.fold(node)?;
         let covers =
             "SELECT 1 FROM block WHERE node = ?1 AND ?2 BETWEEN t0_ms - ?3 AND t1_ms + ?3 LIMIT 1";
         let mut new = Vec::with_capacity(samples.len());
         for sample in samples {
             let (at_ms, beside) = (integer(sample.at_ms), integer(ONE_MOMENT_MS));
-            let known: Option<i64> = self.writer.select(covers, params![node.0, at_ms, beside])?;
+            let known: Option<i64> = work.writer.select(covers, params![node.0, at_ms, beside])?;
             if known.is_none() {
                 new.push(sample.clone());
             }
@@ -54,15 +48,19 @@ impl Work<'_> {
         if new.is_empty() {
             return Ok(());
         }
-        self.add_blocks(node, &new)?;
+        work.add_blocks(node, &new)?;
         // The next reading here may be of the very millisecond of the last there.
         let newest = new.iter().map(|sample| sample.at_ms).max();
-        if let Some(tail) = self.tail(node)? {
+        if let Some(tail) = work.tail(node)? {
             tail.last_at_ms = tail.last_at_ms.max(newest);
         }
         Ok(())
+        })?;
+        self.checkpoint()
     }
+}
 
+impl Work<'_> {
     pub(super) fn fold(&mut self, node: NodeId) -> Result<(), StoreError> {
         let Some(tail) = self.tail(node)?.filter(|tail| !tail.rows.is_empty()) else {
             return Ok(());

@@ -12,7 +12,7 @@ use rusqlite::Connection;
 
 use super::spool::DROP_OTHER_FORMS;
 use super::{NodeStore, Safety};
-use crate::foundation::filesystem::{FileSystem, Kind};
+use crate::foundation::filesystem::{FileSystem, Kind, directory};
 use crate::record::store::error::{StoreError, StoreFault};
 use crate::record::store::open::{Store, beside, cannot_create, connect};
 use crate::record::store::schema;
@@ -35,11 +35,8 @@ impl NodeStore {
     /// [`StoreFault::Network`] where it would lie on a network file system, [`StoreFault::Held`] by another process, and
     /// those of [`Store::open`].
     pub fn open(path: &Path) -> Result<Self, StoreError> {
-        let dir = path
-            .parent()
-            .filter(|dir| !dir.as_os_str().is_empty())
-            .unwrap_or(Path::new("."));
-        let file_system = FileSystem::at(dir).map_err(|source| cannot_create(path, source))?;
+        let file_system =
+            FileSystem::at(directory(path)).map_err(|source| cannot_create(path, source))?;
         Self::open_on(path, file_system)
     }
 
