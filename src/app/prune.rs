@@ -119,15 +119,14 @@ fn choose(
         }
     }
     let chosen = going.into_iter().map(|row| {
-        let runs = tracker.state.path().join("runs");
-        let run = runs.join(row.record.run_id.as_str());
+        let bytes = size(&tracker.records_of(&row.record.run_id));
         Chosen {
             run_id: row.record.run_id,
             name: row.record.name,
             state: row.status.state,
             ended_at_ms: row.status.ended_at_ms,
             submitted_at_ms: row.record.submitted_at_ms,
-            bytes: size(&run),
+            bytes,
             deleted: false,
         }
     });
@@ -157,8 +156,7 @@ fn size(dir: &Path) -> u64 {
 
 fn delete(tracker: &mut Tracker<'_>, chosen: &Chosen) -> Result<(), String> {
     let run_id = &chosen.run_id;
-    let dir = tracker.state.path().join("runs").join(run_id.as_str());
-    if dir.exists() {
+    if tracker.records_of(run_id).exists() {
         tracker
             .state
             .remove_run(run_id)

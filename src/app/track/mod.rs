@@ -236,9 +236,8 @@ impl<'a> Tracker<'a> {
     }
 
     /// Where the files of a run are.
-    pub(crate) fn records_of(&self, tracked: &Tracked) -> PathBuf {
-        let runs = self.state.path().join("runs");
-        runs.join(tracked.record.run_id.as_str())
+    pub(crate) fn records_of(&self, run_id: &RunId) -> PathBuf {
+        self.state.path().join("runs").join(run_id.as_str())
     }
 
     /// Looks at one run.

@@ -47,7 +47,7 @@ pub(crate) fn run(session: &Session, args: &Submit) -> Result<u8, Error> {
         let message = "the run vanished while it was waited for";
         return Err(Error::new(Kind::Internal, message));
     };
-    let records = tracker.records_of(&tracked);
+    let records = tracker.records_of(&tracked.record.run_id);
     let answer = summary::run_answer(&tracked, Some(&records));
     session.answer(&answer, &summary::to_text(&tracked, Some(&records)))?;
     wait::show_hopeless(session, &tracked);

@@ -36,7 +36,10 @@ pub(crate) fn run(session: &Session, args: &Wait) -> Result<u8, Error> {
     }
     let limit = args.timeout.map(Duration::from_secs);
     let tracked = until_over(session, &mut tracker, watched, limit)?;
-    let records: Vec<_> = tracked.iter().map(|one| tracker.records_of(one)).collect();
+    let records: Vec<_> = tracked
+        .iter()
+        .map(|one| tracker.records_of(&one.record.run_id))
+        .collect();
     let with_records = || tracked.iter().zip(&records);
     let texts: Vec<String> = with_records()
         .map(|(tracked, records)| summary::to_text(tracked, Some(records)))

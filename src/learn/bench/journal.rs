@@ -117,28 +117,20 @@ impl Journal {
                 });
             }
             Entry::Withdrawn { run_id } => {
-                let tries = self
-                    .slots
-                    .remove(&run_id)
-                    .and_then(|slot| self.tries.get_mut(&slot));
-                tries
-                    .into_iter()
-                    .for_each(|tries| tries.retain(|known| known.run_id != run_id));
+                let slot = self.slots.remove(&run_id);
+                if let Some(tries) = slot.and_then(|slot| self.tries.get_mut(&slot)) {
+                    tries.retain(|known| known.run_id != run_id);
+                }
             }
             Entry::Over {
                 at_ms,
                 run_id,
                 measured,
             } => {
-                let tries = self
-                    .slots
-                    .get(&run_id)
-                    .and_then(|slot| self.tries.get_mut(slot));
-                let known = tries
-                    .into_iter()
-                    .flatten()
-                    .find(|known| known.run_id == run_id);
-                if let Some(known) = known {
+                let slot = self.slots.get(&run_id);
+                let tries = slot.and_then(|slot| self.tries.get_mut(slot));
+                let mut tries = tries.into_iter().flatten();
+                if let Some(known) = tries.find(|known| known.run_id == run_id) {
                     (known.over_at_ms, known.measured) = (Some(at_ms), Some(*measured));
                 }
             }

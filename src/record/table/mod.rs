@@ -92,69 +92,49 @@ pub enum Cell<'a> {
     Flag(bool),
 }
 
-/// A table of rows that can be exported.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub enum Table {
-    /// One row a run.
-    Runs,
-    /// One row an epoch.
-    Timings,
-    /// One row a measurement, which is one `dlrun exec` on one node: what it ran on, what it used, how far it came.
-    Usage,
-    /// One row a GPU of a measurement.
-    Gpus,
-    /// One row a loss or metric of an epoch, a step or an evaluation.
-    Metrics,
-    /// One row an event of a measurement.
-    Events,
-    /// One row a reading.
-    Samples,
-    /// One row a GPU in a reading.
-    GpuSamples,
-    /// One row a process in a reading.
-    ProcessSamples,
+named_enum! {
+    /// A table of rows that can be exported, with its word on the command line and in names of files; in the order in which a reader
+    /// that rebuilds records wants them.
+    #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+    pub enum Table {
+        /// One row a run.
+        Runs = "runs",
+        /// One row a measurement, which is one `dlrun exec` on one node: what it ran on, what it used, how far it came.
+        Usage = "usage",
+        /// One row an epoch.
+        Timings = "timings",
+        /// One row a GPU of a measurement.
+        Gpus = "gpus",
+        /// One row a loss or metric of an epoch, a step or an evaluation.
+        Metrics = "metrics",
+        /// One row an event of a measurement.
+        Events = "events",
+        /// One row a reading.
+        Samples = "samples",
+        /// One row a GPU in a reading.
+        GpuSamples = "gpu-samples",
+        /// One row a process in a reading.
+        ProcessSamples = "process-samples",
+    }
 }
 
 impl Table {
     /// Version of the rows, as in `format` of JSON Lines.
     pub const FORMAT: u32 = 1;
 
-    /// All of them, in the order in which a reader that rebuilds records wants them.
-    pub const ALL: [Self; 9] = [
-        Self::Runs,
-        Self::Usage,
-        Self::Timings,
-        Self::Gpus,
-        Self::Metrics,
-        Self::Events,
-        Self::Samples,
-        Self::GpuSamples,
-        Self::ProcessSamples,
-    ];
-
-    /// Its word on the command line and in names of files.
-    #[must_use]
-    pub fn as_str(self) -> &'static str {
-        self.names().0
-    }
-
     /// The `kind` of one of its rows in JSON Lines.
     #[must_use]
     pub fn kind(self) -> &'static str {
-        self.names().1
-    }
-
-    fn names(self) -> (&'static str, &'static str) {
         match self {
-            Self::Runs => ("runs", "run"),
-            Self::Timings => ("timings", "timing"),
-            Self::Usage => ("usage", "usage"),
-            Self::Gpus => ("gpus", "gpu"),
-            Self::Metrics => ("metrics", "metric"),
-            Self::Events => ("events", "event"),
-            Self::Samples => ("samples", "sample"),
-            Self::GpuSamples => ("gpu-samples", "gpu_sample"),
-            Self::ProcessSamples => ("process-samples", "process_sample"),
+            Self::Runs => "run",
+            Self::Usage => "usage",
+            Self::Timings => "timing",
+            Self::Gpus => "gpu",
+            Self::Metrics => "metric",
+            Self::Events => "event",
+            Self::Samples => "sample",
+            Self::GpuSamples => "gpu_sample",
+            Self::ProcessSamples => "process_sample",
         }
     }
 

@@ -225,59 +225,42 @@ const RUN_IS_OVER: &str =
          OR run.state = 'unknown' AND run.uid IS NOT NULL AND run.started_at_ms IS NOT NULL)";
 const NODE_IS_OVER: &str = "node.state <> 'running'";
 
-/// Where the rows of a table come from.
-struct Source {
-    /// The table whose changes count.
-    of: &'static str,
-    /// What else is joined. `CROSS`: in this order, or SQLite would sort all rows for each page.
-    joined: &'static str,
-    /// The earliest and the latest time of a row, as expressions.
-    times: (&'static str, &'static str),
-    /// When a row is settled.
-    settled: &'static str,
-}
-
+/// `CROSS`: in this order, or SQLite would sort all rows for each page.
 const RUN_OF_NODE: &str =
     "CROSS JOIN attempt ON attempt.id = node.attempt CROSS JOIN run ON run.id = attempt.run";
 
-fn source(table: Table) -> Source {
-    let measured =
-        "LEFT JOIN usage ON usage.node = node.id LEFT JOIN target ON target.id = node.target";
-    let timed = "coalesce(timing.ended_at_ms, node.started_at_ms)";
-    let noted = "coalesce(metric.at_ms, node.started_at_ms)";
-    let (of, joined, earliest, settled) = match table {
-        Table::Runs => ("run", "", "run.submitted_at_ms", RUN_IS_OVER),
-        Table::Usage => ("node", measured, "node.started_at_ms", NODE_IS_OVER),
-        Table::Gpus => ("gpu", "", "node.started_at_ms", NODE_IS_OVER),
-        Table::Timings => ("timing", "", timed, "true"),
-        Table::Metrics => ("metric", "", noted, "true"),
-        Table::Events => ("event", "", "event.at_ms", "true"),
-        Table::Samples | Table::GpuSamples | Table::ProcessSamples => {
-            ("block", "", "block.t0_ms", "true")
-        }
-    };
-    let latest = if table.is_of_samples() {
-        "block.t1_ms"
-    } else {
-        earliest
-    };
-    Source {
-        of,
-        joined,
-        times: (earliest, latest),
-        settled,
+/// The table of the index whose changes are those of a table's rows.
+fn changed_in(table: Table) -> &'static str {
+    match table {
+        Table::Usage => "node",
+        samples if samples.is_of_samples() => "block",
+        other => other.kind(),
     }
 }
 
 /// The question for a page: after ?1 and ?2, of changes after ?3 and up to ?4, of user ?5, of runs ?6, from time ?7, before time
 /// ?8, at most ?9.
 fn query(table: Table, order: Order, settled: bool) -> String {
-    let Source {
-        of,
-        joined,
-        times: (earliest, latest),
-        settled: when_settled,
-    } = source(table);
+    let measured =
+        "LEFT JOIN usage ON usage.node = node.id LEFT JOIN target ON target.id = node.target";
+    let timed = "coalesce(timing.ended_at_ms, node.started_at_ms)";
+    let noted = "coalesce(metric.at_ms, node.started_at_ms)";
+    let of = changed_in(table);
+    // What else is joined, the earliest time of a row, and when it is settled.
+    let (joined, earliest, when_settled) = match table {
+        Table::Runs => ("", "run.submitted_at_ms", RUN_IS_OVER),
+        Table::Usage => (measured, "node.started_at_ms", NODE_IS_OVER),
+        Table::Gpus => ("", "node.started_at_ms", NODE_IS_OVER),
+        Table::Timings => ("", timed, "true"),
+        Table::Metrics => ("", noted, "true"),
+        Table::Events => ("", "event.at_ms", "true"),
+        Table::Samples | Table::GpuSamples | Table::ProcessSamples => ("", "block.t0_ms", "true"),
+    };
+    let latest = if table.is_of_samples() {
+        "block.t1_ms"
+    } else {
+        earliest
+    };
     let columns = table.fields().into_iter().map(|field| field.sql);
     let columns: Vec<&str> = columns.filter(|sql| !sql.is_empty()).collect();
     let columns = columns.join(", ");
@@ -393,7 +376,7 @@ mod tests {
                         .any(|step| step == "USE TEMP B-TREE FOR ORDER BY"),
                     "{table:?}: {plan:?}"
                 );
-                let source = source(table).of;
+                let source = changed_in(table);
                 assert!(
                     plan[0].starts_with(&format!("SEARCH {source}")),
                     "{table:?}: {plan:?}"
