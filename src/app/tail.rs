@@ -13,7 +13,7 @@ pub(crate) fn tail(path: &Path, lines: Option<usize>, limit: u64) -> std::io::Re
     let Some(lines) = lines else {
         file.seek(SeekFrom::Start(length.saturating_sub(limit)))?;
         let mut bytes = Vec::new();
-        file.read_to_end(&mut bytes)?;
+        file.take(limit).read_to_end(&mut bytes)?;
         return Ok(bytes);
     };
     let mut bytes = Vec::new();

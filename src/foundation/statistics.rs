@@ -17,6 +17,18 @@ pub fn mean(values: &[f64]) -> Option<f64> {
     (!values.is_empty()).then(|| values.iter().sum::<f64>() / values.len() as f64)
 }
 
+/// The median: the middle value, or halfway between the two in the middle. `None` of no values.
+#[must_use]
+pub fn median(mut values: Vec<f64>) -> Option<f64> {
+    values.sort_by(f64::total_cmp);
+    let middle = values.len() / 2;
+    match values.len() {
+        0 => None,
+        odd if odd % 2 == 1 => Some(values[middle]),
+        _ => Some(f64::midpoint(values[middle - 1], values[middle])),
+    }
+}
+
 /// The value at `share`, between 0 and 1, of sorted values, by nearest rank; `None` of no values.
 #[must_use]
 pub fn nearest_rank(sorted: &[f64], share: f64) -> Option<f64> {
@@ -358,6 +370,13 @@ mod tests {
     }
 
     /// The values of every printed table of Student's t.
+    #[test]
+    fn the_order_of_the_values_does_not_matter() {
+        assert_eq!(median(vec![3.0, 1.0, 2.0]), Some(2.0));
+        assert_eq!(median(vec![4.0, 1.0, 3.0, 2.0]), Some(2.5));
+        assert_eq!((median(vec![7.0]), median(Vec::new())), (Some(7.0), None));
+    }
+
     #[test]
     fn the_quantiles_are_those_of_the_tables() {
         for (free, t) in [

@@ -17,7 +17,6 @@ mod gpu;
 mod identity;
 mod incoming;
 mod last_words;
-mod middle;
 mod node;
 mod notice;
 mod point;
@@ -34,6 +33,7 @@ mod target;
 mod timing;
 mod usage;
 
+pub use crate::foundation::statistics::median;
 pub use cause::{Cause, CauseKind, ending, signal_name};
 pub use column::SeriesError;
 pub use conditions::{Conditions, Software, StorageClass};
@@ -46,7 +46,6 @@ pub use gpu::{GpuFacts, GpuSums, GpuUsage, add_gpu_readings};
 pub use identity::{Amount, Asked, Identity, Input, Past, Revision};
 pub use incoming::{Incoming, MAX_LINE_BYTES, RowVersion};
 pub use last_words::{LAST_WORDS_BYTES, last_words};
-pub use middle::{median, of_commonest_source};
 pub use node::{
     AttemptMarks, Gap, HostFacts, MeasureKey, Measurement, Missing, NodeRecord, NodeState,
     WatcherCost, add_new,
@@ -69,7 +68,7 @@ pub use table::{Cell, Field, FieldType, MAX_NAME_BYTES, Role, Table};
 pub use target::{NodeBench, Spread, TargetRecord};
 pub use timing::{
     Epoch, EpochNumbering, MAX_EPOCHS_KEPT, Progress, Scope, StepMark, StepTimes, Throughput,
-    TimeSource,
+    TimeSource, of_commonest_source,
 };
 pub use usage::{EpochSummary, Usage, summarise_epochs};
 

@@ -26,6 +26,23 @@ vocabulary! {
     }
 }
 
+/// Of values with the source of each those of the commonest source: times of two sources are not mixed. Of two sources as common
+/// the program's events come first, then what it printed. `None` of no values.
+#[must_use]
+pub fn of_commonest_source<T>(
+    values: impl IntoIterator<Item = (T, TimeSource)>,
+) -> Option<(TimeSource, Vec<T>)> {
+    let sources = [TimeSource::Clock, TimeSource::Stated, TimeSource::Event];
+    let mut groups = sources.map(|source| (source, Vec::new()));
+    for (value, source) in values {
+        if let Some((_, group)) = groups.iter_mut().find(|(its, _)| *its == source) {
+            group.push(value);
+        }
+    }
+    let most = groups.into_iter().max_by_key(|(_, group)| group.len());
+    most.filter(|(_, group)| !group.is_empty())
+}
+
 /// How a program counts its epochs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub enum EpochNumbering {

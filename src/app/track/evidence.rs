@@ -1,9 +1,9 @@
 //! What else shows how a job ended: the nodes' records and the end of its output.
 
-use std::fs::File;
-use std::io::{self, Read, Seek, SeekFrom};
+use std::io;
 use std::path::{Path, PathBuf};
 
+use crate::app::tail::tail;
 use crate::record::rundir::{Attempt, Reading, RunDir};
 use crate::record::{
     ExitStatus, Missing, NOTICE_TAIL_BYTES, QueueEntry, RunRecord, Sentinel, Status, find_notice,
@@ -161,12 +161,7 @@ fn end_of(path: &Path) -> io::Result<Vec<u8>> {
     if !path.metadata()?.is_file() {
         return Err(io::ErrorKind::InvalidInput.into());
     }
-    let mut file = File::open(path)?;
-    let length = file.metadata()?.len();
-    file.seek(SeekFrom::Start(length.saturating_sub(NOTICE_TAIL_BYTES)))?;
-    let mut bytes = Vec::new();
-    file.take(NOTICE_TAIL_BYTES).read_to_end(&mut bytes)?;
-    Ok(bytes)
+    tail(path, None, NOTICE_TAIL_BYTES)
 }
 
 /// The output file of a run or of an element of its array: `%a` stands for the index, which restarts in each job of an

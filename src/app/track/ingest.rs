@@ -1,7 +1,7 @@
 //! Carries records from files into the index.
 
 use super::ask::Answer;
-use super::look::{keep_verdicts, look};
+use super::run_state::{keep_verdicts, run_state};
 use super::{Seen, Tracker};
 use crate::app::error::Error;
 use crate::app::import::import_lines;
@@ -111,7 +111,7 @@ impl Tracker<'_> {
                     writer.forget_imported(run_id)?;
                     writer.upsert_run(&record)?;
                     ingest(writer, &run, true)?;
-                    let looked = look(&run, record, &Answer::default(), Vec::new(), false);
+                    let looked = run_state(&run, record, &Answer::default(), Vec::new(), false);
                     if let Ok((tracked, changed)) = looked {
                         writer.set_elements(run_id, &changed)?;
                         writer.set_status(run_id, &tracked.status)?;

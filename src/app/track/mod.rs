@@ -4,7 +4,7 @@ mod ask;
 mod evidence;
 mod find;
 mod ingest;
-mod look;
+mod run_state;
 
 use std::collections::BTreeSet;
 use std::path::PathBuf;
@@ -223,7 +223,7 @@ impl<'a> Tracker<'a> {
                 .as_ref()
                 .and_then(|_| self.store.elements(run.run_id()).ok());
             let (tracked, changed) =
-                look::look(&run, record, &answer, known.unwrap_or_default(), wanted)?;
+                run_state::run_state(&run, record, &answer, known.unwrap_or_default(), wanted)?;
             all.push(Seen {
                 grown: grown.contains(run.run_id()),
                 run,

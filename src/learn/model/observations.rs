@@ -122,28 +122,13 @@ fn epoch_figures(
     store: &Snapshot<'_>,
     counted: &mut Counted,
 ) -> Result<HashMap<i64, EpochFigures>, StoreError> {
-    // The epochs of a node lie together, but for those of trainings that went on at the same time.
-    let mut numbers: HashMap<i64, usize> = HashMap::new();
-    let mut tallies: Vec<(i64, EpochTally)> = Vec::new();
-    let mut last: Option<(i64, usize)> = None;
-    store.each_epoch(|node, place, epoch| {
-        let at = match last {
-            Some((same, at)) if same == node => at,
-            _ => *numbers.entry(node).or_insert_with(|| {
-                tallies.push((node, EpochTally::default()));
-                tallies.len() - 1
-            }),
-        };
-        last = Some((node, at));
-        tallies[at].1.add(place, &epoch);
-    })?;
-    drop(numbers);
-    let mut figures = HashMap::with_capacity(tallies.len());
-    for (node, tally) in tallies {
+    let mut tallies: HashMap<i64, EpochTally> = HashMap::new();
+    store.each_epoch(|node, place, epoch| tallies.entry(node).or_default().add(place, &epoch))?;
+    let figures = tallies.into_iter().map(|(node, tally)| {
         let of_node = tally.figures();
         counted.epochs += u64::from(of_node.ended);
         counted.epochs_passed_over += u64::from(of_node.passed_over);
-        figures.insert(node, of_node);
-    }
-    Ok(figures)
+        (node, of_node)
+    });
+    Ok(figures.collect())
 }

@@ -15,7 +15,7 @@ use crate::record::{
 
 /// The state of a run. All that its newest attempt left is read if `wanted`. Of an array only the elements are read that ended since
 /// the index noted those `known`; with them the elements that the index does not have yet.
-pub(super) fn look(
+pub(super) fn run_state(
     run: &RunDir,
     record: RunRecord,
     answer: &Answer,
@@ -23,7 +23,7 @@ pub(super) fn look(
     wanted: bool,
 ) -> Result<(Tracked, Vec<Element>), FileError> {
     if let Some(array) = record.array.clone() {
-        return look_at_elements(run, record, &array, answer, known);
+        return element_states(run, record, &array, answer, known);
     }
     let entry = answer.entries.first();
     let enough = !wanted && entry.is_some_and(is_decided);
@@ -57,7 +57,7 @@ fn may_be_a_code(reading: &Reading) -> bool {
     )
 }
 
-fn look_at_elements(
+fn element_states(
     run: &RunDir,
     record: RunRecord,
     array: &ArraySpec,
@@ -272,7 +272,7 @@ mod tests {
     /// What a glance says is what all files say.
     fn glanced(run: &RunDir, entries: &[QueueEntry]) -> Status {
         let of = |wanted| {
-            let looked = look(run, record(None), &answer(entries), Vec::new(), wanted);
+            let looked = run_state(run, record(None), &answer(entries), Vec::new(), wanted);
             looked.expect("listed").0.status
         };
         assert_eq!(of(false), of(true));
@@ -315,7 +315,7 @@ mod tests {
     }
 
     fn of_elements(run: &RunDir, array: &str, answer: &Answer, known: Vec<Element>) -> Looked {
-        let looked = look(run, record(Some(array)), answer, known, false);
+        let looked = run_state(run, record(Some(array)), answer, known, false);
         let (tracked, changed) = looked.expect("listed");
         Looked { tracked, changed }
     }
