@@ -21,10 +21,10 @@ pub use keys::{Key, Kind, Value};
 pub use origin::Origin;
 pub(crate) use origin::SourceFile;
 pub use settings::{ConfigError, Defaults, KEYS, Settings};
-pub(crate) use tables::arch;
 pub use tables::{
-    Alias, Condition, GpuTable, House, HouseRule, Mirror, Owner, QueueTable, RecipeTable, Rule,
+    Condition, GpuTable, House, HouseRule, Owner, QueueTable, RecipeTable, Replacement, Rule,
     SCHEMES, StorageTable, Subject, Tables, Wanted,
 };
+pub(crate) use tables::{arch, text_table};
 pub use values::Setting;
 pub use version::{VersionRange, release};

@@ -27,7 +27,6 @@ mod similar_runs;
 mod site_check;
 mod site_policy;
 mod storage;
-mod variables;
 
 pub use crate::launch::{
     Candidate, Decision, GPU_VARIABLES, ImageCandidate, NoImage, Plan, PlannedBuild,

@@ -17,9 +17,9 @@ pub use directory::{
     CatalogueDirs, CatalogueError, MAX_FILE_BYTES, MAX_FILES, file_state, look_at_files,
     read_catalogue,
 };
-pub use entry::{Accelerator, Check, Entry, FileState, Place};
+pub use entry::{Accelerator, Check, Entry, FileState, Place, read_digest};
 pub use name::name_problem;
-pub use read::{CatalogueFile, FORMAT, read, read_digest};
+pub use read::{CatalogueFile, FORMAT, read};
 pub use save::keep_description;
-pub use uri::{Fetched, UnknownScheme, fetched};
+pub use uri::{Fetched, fetched};
 pub use write::{write_check, write_entry};

@@ -5,18 +5,15 @@
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
-use super::entry::{Accelerator, Check, Entry, FileState, Place};
-use super::name::name_problem;
-use crate::config::{Origin, Owner, SourceFile, VersionRange, arch};
+use super::entry::{Check, Entry, Place};
+use crate::config::{Origin, Owner, SourceFile};
 use crate::foundation::diagnostic::{Problem, sort_problems};
+use crate::foundation::toml_keys::Table;
 use crate::foundation::toml_reader::{Fields, parse_document};
-use crate::job::{Provenance, name_in_small_letters, read_uri};
+use crate::job::read_uri;
 
 /// The version of the form that is written.
 pub const FORMAT: u64 = 1;
-
-/// Moments after the year 5138 are mistakes, in Unix milliseconds.
-const LAST_MOMENT_MS: u64 = 100_000_000_000_000;
 
 /// What one file holds.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
@@ -54,7 +51,7 @@ pub fn read(path: &Path, text: &str, owner: Owner) -> CatalogueFile {
         let mut lines: BTreeMap<String, usize> = BTreeMap::new();
         catalogue.entries = fields.tables("image", false, |fields| {
             let span = fields.own_span();
-            let entry = read_image(fields, owner, file.origin(&span))?;
+            let entry = read_image(fields, owner, file.origin(&span));
             if let Some(first) = lines.get(&entry.name) {
                 let message = format!("there is another image `{}` in line {first}", entry.name);
                 let problem = Problem::at(span, message);
@@ -64,57 +61,24 @@ pub fn read(path: &Path, text: &str, owner: Owner) -> CatalogueFile {
             }
             Some(entry)
         });
-        catalogue.checks = fields.tables("check", false, read_check);
+        catalogue.checks = fields.tables("check", false, |fields| {
+            fields.require(&["image", "at_ms", "host", "runtime"], "a check");
+            Some(Check::read(fields))
+        });
         fields.finish();
     }
     sort_problems(&mut catalogue.problems);
     catalogue
 }
 
-fn read_image(fields: &mut Fields<'_>, owner: Owner, origin: Origin) -> Option<Entry> {
+fn read_image(fields: &mut Fields<'_>, owner: Owner, origin: Origin) -> Entry {
     fields.require(&["name", "framework", "version"], "an image");
-    let name = fields.parsed("name", name);
-    let place = read_place(fields);
-    let framework = fields.parsed("framework", name_in_small_letters);
-    let version = fields.parsed("version", read_version);
-    let entry = Entry {
-        provenance: fields.word("provenance", &Provenance::WORDS),
-        arch: fields.optional("arch", &arch().or("x86_64".to_owned()))?,
-        microarch: fields.parsed("microarch", name_in_small_letters),
-        accelerator: fields
-            .word("accelerator", &Accelerator::WORDS)
-            .unwrap_or_default(),
-        cuda: fields.parsed("cuda", read_version),
-        rocm: fields.parsed("rocm", read_version),
-        python: fields.parsed("python", read_version),
-        compute_capability: fields.parsed("compute_capability", VersionRange::parse),
-        compilers: {
-            let list = fields.list("compilers", name_in_small_letters);
-            list.into_iter()
-                .flatten()
-                .map(|compiler| compiler.value)
-                .collect()
-        },
-        packages: fields.texts("packages").unwrap_or_default(),
-        mpi: fields.parsed("mpi", line_of_text),
-        digest: fields.parsed("digest", read_digest),
-        recipe: fields.parsed("recipe", line_of_text),
-        built_by: fields.parsed("built_by", line_of_text),
-        needs_fakeroot: fields.boolean("needs_fakeroot").unwrap_or(false),
-        name: name.unwrap_or_default(),
-        place: place.unwrap_or_else(|| Place::Path(PathBuf::new())),
-        framework: framework.unwrap_or_default(),
-        version: version.unwrap_or_default(),
+    Entry {
+        place: read_place(fields).unwrap_or_default(),
         owner,
         origin,
-        check: None,
-        file: FileState::NotLooked,
-    };
-    Some(entry)
-}
-
-fn name(text: &str) -> Result<String, String> {
-    name_problem(text).map_or_else(|| Ok(text.to_owned()), Err)
+        ..Entry::read(fields)
+    }
 }
 
 fn read_place(fields: &mut Fields<'_>) -> Option<Place> {
@@ -128,66 +92,6 @@ fn read_place(fields: &mut Fields<'_>) -> Option<Place> {
         fields.problem(Problem::at(fields.own_span(), message));
     }
     path.or(uri)
-}
-
-fn read_check(fields: &mut Fields<'_>) -> Option<Check> {
-    fields.require(&["image", "at_ms", "host", "runtime"], "a check");
-    let image = fields.parsed("image", name);
-    let at_ms = fields.number("at_ms", 0..=LAST_MOMENT_MS);
-    let (host, runtime) = (fields.text("host"), fields.text("runtime"));
-    let versions = fields.text_table("versions").into_iter();
-    let check = Check {
-        size_bytes: fields.number("size_bytes", 0..=i64::MAX.unsigned_abs()),
-        modified_ms: fields.number("modified_ms", 0..=LAST_MOMENT_MS),
-        digest: fields.parsed("digest", read_digest),
-        problems: fields.texts("problems").unwrap_or_default(),
-        compilers: fields.texts("compilers").unwrap_or_default(),
-        versions: versions
-            .map(|(name, version)| (name.value, version))
-            .collect(),
-        gpus: fields
-            .number("gpus", 0..=u32::MAX.into())
-            .and_then(|count| u32::try_from(count).ok()),
-        mpi_abi: fields.text("mpi_abi"),
-        image: image.unwrap_or_default(),
-        at_ms: at_ms.unwrap_or_default(),
-        host: host.unwrap_or_default(),
-        runtime: runtime.unwrap_or_default(),
-    };
-    Some(check)
-}
-
-/// A version begins with a number and has no blanks: `2.4.1`, `2.4.0a0+f70bd71a48.nv24.06`.
-fn read_version(text: &str) -> Result<String, String> {
-    let allowed = |c: char| c.is_ascii_alphanumeric() || ".+-_".contains(c);
-    let begins = text.starts_with(|c: char| c.is_ascii_digit());
-    if begins && text.len() <= 100 && text.chars().all(allowed) {
-        Ok(text.to_owned())
-    } else {
-        Err(format!("{text:?} is no version such as \"2.4.1\""))
-    }
-}
-
-/// A digest as files and options have it: `sha256:..`, in small letters.
-///
-/// # Errors
-/// What is wrong with it, for people.
-pub fn read_digest(text: &str) -> Result<String, String> {
-    let digits = text.strip_prefix("sha256:").unwrap_or_default();
-    if digits.len() == 64 && digits.bytes().all(|byte| byte.is_ascii_hexdigit()) {
-        Ok(text.to_ascii_lowercase())
-    } else {
-        Err(format!(
-            "{text:?} is no digest: `sha256:` and 64 hexadecimal digits"
-        ))
-    }
-}
-
-fn line_of_text(text: &str) -> Result<String, String> {
-    if text.is_empty() || text.len() > 200 || text.chars().any(char::is_control) {
-        return Err(format!("{text:?} is not one line of at most 200 bytes"));
-    }
-    Ok(text.to_owned())
 }
 
 #[cfg(test)]

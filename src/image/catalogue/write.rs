@@ -1,50 +1,30 @@
 //! Descriptions and checks as the text of a file of `images.d`.
 
+use std::collections::BTreeMap;
+
 use serde::Serialize;
 
 use crate::image::catalogue::entry::{Check, Entry};
 use crate::image::catalogue::read::FORMAT;
-
-/// A file, as far as dlrun writes it.
-#[derive(Serialize, Default)]
-struct File<'a> {
-    format: u64,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    image: Option<[&'a Entry; 1]>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    check: Option<[&'a Check; 1]>,
-}
-
-impl File<'_> {
-    fn to_text(&self) -> String {
-        toml::to_string(self).expect("text, numbers and lists are TOML")
-    }
-}
 
 /// A file with this image. What has its default is left out; the check and what is known of the file do not belong to it.
 ///
 /// A file is UTF-8 text, so the image's path must be: [`Place::parse`](crate::image::catalogue::Place::parse) takes no other.
 #[must_use]
 pub fn write_entry(entry: &Entry) -> String {
-    let (format, image) = (FORMAT, Some([entry]));
-    let file = File {
-        format,
-        image,
-        ..File::default()
-    };
-    file.to_text()
+    file_with("image", entry)
 }
 
 /// A file with this check.
 #[must_use]
 pub fn write_check(check: &Check) -> String {
-    let (format, check) = (FORMAT, Some([check]));
-    let file = File {
-        format,
-        check,
-        ..File::default()
-    };
-    file.to_text()
+    file_with("check", check)
+}
+
+fn file_with(key: &str, item: impl Serialize) -> String {
+    let tables = toml::to_string(&BTreeMap::from([(key, [item])]));
+    let tables = tables.expect("text, numbers and lists are TOML");
+    format!("format = {FORMAT}\n\n{tables}")
 }
 
 #[cfg(test)]

@@ -5,7 +5,7 @@
 
 use crate::image::flags::Refusal;
 use crate::image::flags::draft::Draft;
-use crate::image::flags::variable_name::name_at;
+use crate::image::flags::variable::name_at;
 use crate::image::runtime::Feature;
 use crate::job::Bind;
 
@@ -114,7 +114,10 @@ fn add_bind(draft: &mut Draft<'_>, bind: &Bind, why: &str) -> Result<(), Refusal
             "cannot bind {:?} to {:?}: control characters",
             bind.source, bind.target
         );
-        return Err(draft.unsupported(what, "bind a path without line breaks and tabs"));
+        return Err(Refusal::unsupported(
+            what,
+            "bind a path without line breaks and tabs",
+        ));
     }
     let mode = |word| if bind.read_only { word } else { "" };
     if paths.into_iter().all(|path| is_plain(path)) {
@@ -150,7 +153,7 @@ fn add_bind(draft: &mut Draft<'_>, bind: &Bind, why: &str) -> Result<(), Refusal
         bind.source,
         bind.target
     );
-    Err(draft.unsupported(
+    Err(Refusal::unsupported(
         what,
         "use a path without `:`, `,`, `\\`, `\"`, `^` and outer spaces, such as that of a symbolic link",
     ))
@@ -197,7 +200,10 @@ fn with_variables(draft: &Draft<'_>, bind: &Bind) -> Result<Bind, Refusal> {
             "the bind source {} is {source:?} on this node, which is not absolute",
             bind.source
         );
-        return Err(draft.unsupported(what, "let its variable hold an absolute path"));
+        return Err(Refusal::unsupported(
+            what,
+            "let its variable hold an absolute path",
+        ));
     }
     Ok(Bind {
         source,
