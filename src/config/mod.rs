@@ -16,8 +16,8 @@ mod values;
 mod version;
 
 pub use daemon::{DAEMON_KEYS, DaemonSettings};
-pub use fragment::{Entry, Fragment};
-pub use keys::{Key, Kind, Value};
+pub use fragment::Fragment;
+pub use keys::{Key, Kind, Setting, Value};
 pub use origin::Origin;
 pub(crate) use origin::SourceFile;
 pub use settings::{ConfigError, Defaults, KEYS, Settings};
@@ -26,5 +26,4 @@ pub use tables::{
     SCHEMES, StorageTable, Subject, Tables, Wanted,
 };
 pub(crate) use tables::{arch, text_table};
-pub use values::Setting;
 pub use version::{VersionRange, release};

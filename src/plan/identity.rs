@@ -6,8 +6,8 @@ use std::path::Path;
 use sha2::{Digest, Sha256};
 
 use super::arguments::{About, about, is_checkpoint, is_of_one_run, is_one_of, is_path, writes};
+use super::decisions::text;
 use super::facts::{Named, SiteFacts};
-use super::resolver::text;
 use super::secrets::{masked, without_password};
 use crate::image::fingerprint;
 use crate::job::{Argument, Command, EnvVar, JobSpec, Workload, arguments, is_option, number};

@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use super::candidates::{Fitting, Prospect};
-use super::resolver::{Resolver, text};
+use super::decisions::{Resolver, text};
 use super::{ImageCandidate, NoImage};
 use crate::config::{GpuTable, VersionRange};
 use crate::foundation::diagnostic::Problem;
@@ -514,7 +514,7 @@ impl Resolver<'_> {
             fakeroot,
             binds: self.binds(),
             cleanenv: image.cleanenv,
-            options: super::resolver::values(&image.options),
+            options: super::decisions::values(&image.options),
             workdir: text(&self.facts.workdir),
             runtime: self.settings.container_runtime().map(text),
             ..Container::default()

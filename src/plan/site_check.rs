@@ -1,7 +1,7 @@
 //! The job against the site, as far as the site is known.
 
 use super::PlannedResources;
-use super::resolver::Resolver;
+use super::decisions::Resolver;
 use crate::config::site::{self, Misfit, Wanted};
 use crate::foundation::diagnostic::Problem;
 use crate::scheduler::adapter::Elsewhere;

@@ -78,6 +78,7 @@ impl Wanted<'_> {
 }
 
 /// A job of one node and one task that leaves all else to the site.
+#[cfg(test)]
 impl Default for Wanted<'_> {
     fn default() -> Self {
         Self {

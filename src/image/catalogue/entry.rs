@@ -150,8 +150,8 @@ impl Entry {
     pub const DEFAULT_ARCH: &str = "x86_64";
 
     /// An image of which nothing further is said.
-    #[must_use]
-    pub fn new(
+    #[cfg(test)]
+    pub(crate) fn new(
         name: &str,
         place: Place,
         framework: &str,

@@ -3,7 +3,7 @@
 //! An unknown key is an error: an image whose condition was passed over would be chosen for jobs that it does not run.
 
 use std::collections::BTreeMap;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use super::entry::{Check, Entry, Place};
 use crate::config::{Origin, Owner, SourceFile};
@@ -18,8 +18,6 @@ pub const FORMAT: u64 = 1;
 /// What one file holds.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct CatalogueFile {
-    /// The file.
-    pub path: PathBuf,
     /// Whose it is.
     pub owner: Owner,
     /// Its images, in their order.
@@ -34,7 +32,6 @@ pub struct CatalogueFile {
 #[must_use]
 pub fn read(path: &Path, text: &str, owner: Owner) -> CatalogueFile {
     let mut catalogue = CatalogueFile {
-        path: path.to_owned(),
         owner,
         ..CatalogueFile::default()
     };
@@ -119,7 +116,7 @@ mod tests {
             "2.1",
             Owner::Site,
             Origin::File {
-                path: catalogue.path.clone(),
+                path: "/etc/dlrun/images.d/a.toml".into(),
                 line: 3,
             },
         );

@@ -3,10 +3,10 @@
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 
-use crate::config::{Origin, Owner, RecipeTable};
+use crate::config::{Owner, RecipeTable};
 use crate::foundation::diagnostic::Problem;
 use crate::foundation::units::Bytes;
-use crate::image::catalogue::{Accelerator, Entry, Place};
+use crate::image::catalogue::{Accelerator, Entry};
 use crate::job::Provenance;
 
 use crate::image::fingerprint;
@@ -78,9 +78,11 @@ pub fn definition(
         &hash,
     );
     let (recipe, pin) = (&choice.recipe, &choice.pin);
-    let place = Place::Path(PathBuf::new());
-    let (owner, origin) = (Owner::User, Origin::Default);
     let entry = Entry {
+        name,
+        framework: recipe.framework.clone(),
+        version: pin.version.clone(),
+        owner: Owner::User,
         provenance: Some(recipe.provenance),
         compilers: Some(choice.compiler.clone())
             .filter(|compiler| compiler != "none")
@@ -93,7 +95,7 @@ pub fn definition(
         packages: target.with.clone(),
         microarch,
         recipe: Some(format!("{} {}", recipe.name, &hash[..12])),
-        ..Entry::new(&name, place, &recipe.framework, &pin.version, owner, origin)
+        ..Entry::default()
     };
     Ok(Definition {
         text,
