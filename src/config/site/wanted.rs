@@ -55,7 +55,8 @@ impl Wanted<'_> {
     /// GPUs on each node: type, where one is named, and how many.
     #[must_use]
     pub fn gpus(&self) -> Option<(Option<&str>, u32)> {
-        self.gpus_per_node.map(kind_and_count)
+        let asked = self.gpus_per_node.map(kind_and_count);
+        asked.filter(|(_, count)| *count > 0)
     }
 
     /// The key of the job file that CPUs come from.

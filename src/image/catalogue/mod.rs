@@ -8,7 +8,6 @@ mod directory;
 mod entry;
 mod name;
 mod read;
-mod save;
 mod uri;
 mod write;
 
@@ -20,6 +19,5 @@ pub use directory::{
 pub use entry::{Accelerator, Check, Entry, FileState, Place, read_digest};
 pub use name::name_problem;
 pub use read::{CatalogueFile, FORMAT, read};
-pub use save::keep_description;
 pub use uri::{Fetched, fetched};
-pub use write::{write_check, write_entry};
+pub use write::{keep_description, write_check, write_entry};
