@@ -110,7 +110,7 @@ pub(crate) fn add(draft: &mut Draft<'_>) -> Result<(), Refusal> {
             if is_meant {
                 Ok(())
             } else {
-                lose(draft, mask_fault(&mask))
+                lose(draft, mask_fault(mask))
             }
         }
         _ => nothing(draft, &grant, &open),
