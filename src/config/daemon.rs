@@ -5,9 +5,9 @@ use std::path::Path;
 use std::time::Duration;
 
 use super::fragment::Fragment;
-use super::keys::{Key, Kind, ON, SOCKET, settings};
+use super::keys::{Key, Kind, ON, SOCKET, Setting, settings};
 use super::origin::Origin;
-use super::values::{Setting, Values};
+use super::values::Values;
 use crate::foundation::units::Bytes;
 
 settings! {
@@ -74,7 +74,7 @@ impl DaemonSettings {
     #[must_use]
     pub fn merge(fragments: &[Fragment]) -> Self {
         let mut values = Values::built_in(&DAEMON_KEYS);
-        values.lay_over(fragments);
+        values.lay_over(fragments.iter().flat_map(|fragment| &fragment.entries));
         Self { values }
     }
 

@@ -6,28 +6,17 @@ use std::path::Path;
 use toml::Spanned;
 use toml::de::{DeTable, DeValue};
 
-use super::keys::{Key, Kind, Value};
+use super::keys::{Key, Kind, Setting};
 use super::origin::{Origin, SourceFile};
 use super::tables::{self, Owner, Tables};
 use crate::foundation::diagnostic::{Problem, nearest};
 use crate::foundation::toml_reader::{Fields, parse_document};
 
-/// A value that one layer sets.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Entry {
-    /// Which setting.
-    pub key: &'static Key,
-    /// Its value.
-    pub value: Value,
-    /// Where it comes from.
-    pub origin: Origin,
-}
-
 /// One layer.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Fragment {
     /// What it sets.
-    pub entries: Vec<Entry>,
+    pub entries: Vec<Setting>,
     /// The site's tables in it.
     pub tables: Tables,
     /// Whose it is.
@@ -90,9 +79,9 @@ impl Fragment {
                 continue;
             };
             match value_text(known.kind, value).and_then(|text| known.read(&text)) {
-                Ok(value) => self.entries.push(Entry {
+                Ok(value) => self.entries.push(Setting {
                     key: known,
-                    value,
+                    value: Some(value),
                     origin: source.file.origin(&key.span()),
                 }),
                 Err(why) => self
@@ -105,7 +94,11 @@ impl Fragment {
     /// Adds one value given as text.
     pub fn add(&mut self, key: &'static Key, text: &str, origin: Origin) {
         match key.read(text) {
-            Ok(value) => self.entries.push(Entry { key, value, origin }),
+            Ok(value) => self.entries.push(Setting {
+                key,
+                value: Some(value),
+                origin,
+            }),
             Err(why) => self
                 .errors
                 .push(Problem::of_file(format!("{origin}: `{}` {why}", key.name))),

@@ -4,6 +4,7 @@ use std::fmt;
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 
+use super::origin::Origin;
 use crate::foundation::units::Bytes;
 
 /// What a setting may hold.
@@ -70,6 +71,17 @@ pub struct Key {
     pub default: Option<&'static str>,
     /// What it does, for `config show` and the documentation.
     pub about: &'static str,
+}
+
+/// One setting with its value and origin.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Setting {
+    /// Which one.
+    pub key: &'static Key,
+    /// Its value; `None`: not set.
+    pub value: Option<Value>,
+    /// Where the value comes from.
+    pub origin: Origin,
 }
 
 /// Where the node daemon listens, for both sides.

@@ -16,15 +16,14 @@ mod values;
 mod version;
 
 pub use daemon::{DAEMON_KEYS, DaemonSettings};
-pub use fragment::{Entry, Fragment};
-pub use keys::{Key, Kind, Value};
+pub use fragment::Fragment;
+pub use keys::{Key, Kind, Setting, Value};
 pub use origin::Origin;
 pub(crate) use origin::SourceFile;
 pub use settings::{ConfigError, Defaults, KEYS, Settings};
-pub(crate) use tables::arch;
 pub use tables::{
-    Alias, Condition, GpuTable, House, HouseRule, Mirror, Owner, QueueTable, RecipeTable, Rule,
+    Condition, GpuTable, House, HouseRule, Owner, QueueTable, RecipeTable, Replacement, Rule,
     SCHEMES, StorageTable, Subject, Tables, Wanted,
 };
-pub use values::Setting;
+pub(crate) use tables::{arch, text_table};
 pub use version::{VersionRange, release};

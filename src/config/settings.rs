@@ -4,10 +4,10 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use super::fragment::Fragment;
-use super::keys::{Key, Kind, ON, SOCKET, Value, settings};
+use super::keys::{Key, Kind, ON, SOCKET, Setting, Value, settings};
 use super::origin::Origin;
 use super::tables::Tables;
-use super::values::{Setting, Values};
+use super::values::Values;
 use crate::job::SchedulerKind;
 
 /// Settings that cannot be made.
@@ -112,7 +112,7 @@ impl Settings {
         let mut values = Values::built_in(&KEYS);
         let state_default = defaults.state_dir.clone().map(Value::Path);
         values.set("state_dir", state_default, Origin::Default);
-        values.lay_over(fragments);
+        values.lay_over(fragments.iter().flat_map(|fragment| &fragment.entries));
         let Some(state_dir) = values.path("state_dir").map(Path::to_owned) else {
             return Err(ConfigError::NoStateDir);
         };

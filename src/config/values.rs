@@ -4,21 +4,9 @@ use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use super::fragment::Fragment;
-use super::keys::{Key, Value};
+use super::keys::{Key, Setting, Value};
 use super::origin::Origin;
 use crate::foundation::units::Bytes;
-
-/// One setting with its value and origin.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Setting {
-    /// Which one.
-    pub key: &'static Key,
-    /// Its value; `None`: not set.
-    pub value: Option<Value>,
-    /// Where the value comes from.
-    pub origin: Origin,
-}
 
 /// All settings of one table, in its order. The getters that give no `Option` are for settings that have a default.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -36,14 +24,10 @@ impl Values {
         Self(keys.iter().map(default).collect())
     }
 
-    /// A later fragment wins, and in a fragment a later entry.
-    pub(super) fn lay_over(&mut self, fragments: &[Fragment]) {
-        for entry in fragments.iter().flat_map(|fragment| &fragment.entries) {
-            self.set(
-                entry.key.name,
-                Some(entry.value.clone()),
-                entry.origin.clone(),
-            );
+    /// Of several a later one wins.
+    pub(super) fn lay_over<'a>(&mut self, later: impl Iterator<Item = &'a Setting>) {
+        for Setting { key, value, origin } in later {
+            self.set(key.name, value.clone(), origin.clone());
         }
     }
 

@@ -88,17 +88,22 @@ pub(crate) trait Table {
 }
 
 /// Declares a struct and with it the keys of a TOML table: `KEY: TYPE = KEEP(KIND)`, where KEEP is a method of [`Fields`]
-/// and KIND a [`Kind`]. The doc comment of a key is its description in the schema. Fields without `=` are no keys.
+/// and KIND a [`Kind`]. The doc comment of a key is its description in the schema. Fields without `=` are no keys. Attributes of
+/// a field stand in brackets behind its comment: `[serde(skip)]`.
 macro_rules! keys {
     (
         $(#[$meta:meta])*
         $vis:vis struct $name:ident {
-            $($(#[doc = $about:literal])* $key:ident: $type:ty $(= $keep:ident($kind:expr))?,)*
+            $(
+                $(#[doc = $about:literal])*
+                $([$attribute:meta])*
+                $key:ident: $type:ty $(= $keep:ident($kind:expr))?,
+            )*
         }
     ) => {
         $(#[$meta])*
         $vis struct $name {
-            $($(#[doc = $about])* pub $key: $type,)*
+            $($(#[doc = $about])* $(#[$attribute])* pub $key: $type,)*
         }
 
         impl $crate::foundation::toml_keys::Table for $name {

@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use super::resolver::{Resolver, text};
+use super::decisions::{Resolver, text};
 use super::{PlannedBuild, Source};
 use crate::foundation::diagnostic::Problem;
 use crate::image::fingerprint;

@@ -4,9 +4,9 @@
 //! the candidates.
 
 use super::Candidate;
+use super::decisions::Resolver;
 use super::facts::ModelFacts;
 use super::forecast_text;
-use super::resolver::Resolver;
 use crate::config::site;
 use crate::image::catalogue::Entry;
 use crate::image::choice::{Choice, Device, Wanted, compiler_by_rule, compilers_of};

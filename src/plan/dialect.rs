@@ -1,6 +1,6 @@
 //! The job file against what the scheduler can do: nothing is dropped in silence.
 
-use super::resolver::Resolver;
+use super::decisions::Resolver;
 use crate::job::{Resources, kind_and_count};
 use crate::scheduler::adapter::{Asked, Findings, Lack};
 use crate::scheduler::adapter_for;

@@ -4,7 +4,7 @@ use super::candidates::Prospect;
 use super::image::OWN_OR_IMAGE;
 use std::path::Path;
 
-use super::resolver::{JOB_FILE, Resolver, text};
+use super::decisions::{JOB_FILE, Resolver, text};
 use crate::foundation::diagnostic::Problem;
 use crate::image::flags::Container;
 use crate::image::runtime;

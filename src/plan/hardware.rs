@@ -2,9 +2,9 @@
 //! them open.
 
 use super::PlannedResources;
+use super::decisions::Resolver;
 use super::facts::ModelFacts;
 use super::forecast_text::per_cent;
-use super::resolver::Resolver;
 use crate::config::site::{self, NodeType};
 use crate::job::kind_and_count;
 use crate::learn::model::{Hardware, Kind, Likely, Met};

@@ -6,8 +6,8 @@ use std::path::Path;
 use sha2::{Digest, Sha256};
 
 use super::arguments::{About, about, is_checkpoint, is_of_one_run, is_one_of, is_path, writes};
+use super::decisions::text;
 use super::facts::{Named, SiteFacts};
-use super::resolver::text;
 use super::secrets::{masked, without_password};
 use crate::image::fingerprint;
 use crate::job::{Argument, Command, EnvVar, JobSpec, Workload, arguments, is_option, number};
@@ -53,13 +53,7 @@ enum Script<'a> {
 #[must_use]
 pub fn texts_of(spec: &JobSpec) -> Vec<&str> {
     let mut texts: Vec<&str> = Vec::new();
-    let words: Vec<&str> = match &spec.run.command.value {
-        Command::Argv(argv) => argv.iter().map(String::as_str).collect(),
-        Command::Script(script) => std::iter::once(script)
-            .chain(&spec.run.arguments)
-            .map(String::as_str)
-            .collect(),
-    };
+    let words = command_words(spec);
     let may_be = |name: Option<&str>, value: &str| {
         let is_work = name.is_none_or(|name| about(name, Some(value)) == About::Work);
         is_work && !value.is_empty() && number(value).is_none() && !value.contains("://")
@@ -80,28 +74,30 @@ pub fn texts_of(spec: &JobSpec) -> Vec<&str> {
     texts
 }
 
+/// The words of the command: program and arguments, or script and arguments.
+fn command_words(spec: &JobSpec) -> Vec<&str> {
+    match &spec.run.command.value {
+        Command::Argv(argv) => argv.iter().map(String::as_str).collect(),
+        Command::Script(script) => std::iter::once(script)
+            .chain(&spec.run.arguments)
+            .map(String::as_str)
+            .collect(),
+    }
+}
+
 /// What the job is a run of; environment and what was asked are known later.
 #[must_use]
 pub fn identity_of(spec: &JobSpec, facts: &SiteFacts) -> Identity {
-    let argv: Vec<&str> = match &spec.run.command.value {
-        Command::Argv(argv) => argv.iter().map(String::as_str).collect(),
-        Command::Script(_) => Vec::new(),
-    };
-    let shown = match &spec.run.command.value {
-        Command::Script(script) => {
-            let words: Vec<&str> = std::iter::once(script)
-                .chain(&spec.run.arguments)
-                .map(String::as_str)
-                .collect();
-            masked(&words)
-        }
-        Command::Argv(_) => masked(&argv),
+    let words = command_words(spec);
+    let argv = match &spec.run.command.value {
+        Command::Argv(_) => &words[..],
+        Command::Script(_) => &[],
     };
     let mut made = Identity {
-        command: shown,
+        command: masked(&words),
         ..Identity::default()
     };
-    let entry = entry(&argv, &facts.named);
+    let entry = entry(argv, &facts.named);
     match (&spec.run.command.value, entry.script) {
         (Command::Script(name), _) => {
             let path = facts
@@ -214,14 +210,14 @@ impl Taken<'_> {
                 digest,
                 ..
             }) => {
-                self.input(Input {
+                self.identity.inputs.push(Input {
                     path: text(path),
                     digest: digest.clone(),
                     bytes: Some(*bytes),
                 });
             }
             Some(Named::Directory(path, entries)) => {
-                self.input(Input {
+                self.identity.inputs.push(Input {
                     path: text(path),
                     digest: Some(format!("{entries} entries")),
                     bytes: None,
@@ -234,16 +230,12 @@ impl Taken<'_> {
             // Something that the run makes.
             _ if name.is_some_and(is_checkpoint) || is_of_one_run(value) => {}
             // It may be there when the job runs, as data that are fetched are, or be seen in the container alone.
-            _ => self.input(Input {
+            _ => self.identity.inputs.push(Input {
                 path: without_password(value),
                 ..Input::default()
             }),
         }
         Some("@".to_owned())
-    }
-
-    fn input(&mut self, input: Input) {
-        self.identity.inputs.push(input);
     }
 }
 

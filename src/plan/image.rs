@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use super::candidates::{Fitting, Prospect};
-use super::resolver::{Resolver, text};
+use super::decisions::{Resolver, text};
 use super::{ImageCandidate, NoImage};
 use crate::config::{GpuTable, VersionRange};
 use crate::foundation::diagnostic::Problem;
@@ -59,11 +59,14 @@ impl Resolver<'_> {
             (Some(path), _) => (path, vec!["the job file names the image".to_owned()]),
             (None, uri) => {
                 let Located { value, span } = uri.as_ref()?;
-                let found = self.source_of_uri(value).map_err(|(message, hint)| {
-                    Problem::at(span.clone(), format!("`image.uri`: {message}")).hinted(hint)
+                let found = self.source_of_uri(value).map_err(|unknown| {
+                    self.problems.push(Problem {
+                        span: Some(span.clone()),
+                        message: format!("`image.uri`: {}", unknown.message),
+                        ..unknown
+                    });
                 });
-                let (source, mut reasons) =
-                    found.map_err(|problem| self.problems.push(problem)).ok()?;
+                let (source, mut reasons) = found.ok()?;
                 reasons.insert(0, "the job file names the image".to_owned());
                 (source, reasons)
             }
@@ -92,10 +95,9 @@ impl Resolver<'_> {
     }
 
     /// What is fetched for a URI: the file that was pulled of it, else the URI as the site has it. With it, what was
-    /// replaced; or what is wrong, and a hint.
-    fn source_of_uri(&self, uri: &str) -> Result<(String, Vec<String>), (String, String)> {
-        let found = fetched(uri, self.settings.tables())
-            .map_err(|unknown| (unknown.to_string(), unknown.hint()))?;
+    /// replaced.
+    fn source_of_uri(&self, uri: &str) -> Result<(String, Vec<String>), Problem> {
+        let found = fetched(uri, self.settings.tables())?;
         let mut reasons = found.reasons;
         Ok(match self.facts.images.pulled.get(&found.uri) {
             Some(pulled) => {
@@ -188,10 +190,14 @@ impl Resolver<'_> {
     pub(super) fn identity(&self, entry: &Entry) -> String {
         digest_of(entry).unwrap_or_else(|| match &entry.place {
             Place::Path(path) => text(path),
-            Place::Uri(uri) => self
-                .source_of_uri(uri)
-                .map_or_else(|_| uri.clone(), |(source, _)| source),
+            Place::Uri(uri) => self.known_source(uri),
         })
+    }
+
+    /// What is fetched for a URI; of an unknown scheme the URI itself.
+    fn known_source(&self, uri: &str) -> String {
+        self.source_of_uri(uri)
+            .map_or_else(|_| uri.to_owned(), |(source, _)| source)
     }
 
     /// The same of an image that is not the catalogue's choice; `None`: there is none.
@@ -202,10 +208,7 @@ impl Resolver<'_> {
             .as_ref()
             .and(self.facts.image.as_deref())
             .map(text);
-        let of_uri = |uri: &Located<String>| {
-            self.source_of_uri(&uri.value)
-                .map_or_else(|_| uri.value.clone(), |(source, _)| source)
-        };
+        let of_uri = |uri: &Located<String>| self.known_source(&uri.value);
         let built = || self.facts.images.built.as_ref().map(|(_, path)| text(path));
         described
             .and_then(digest_of)
@@ -237,7 +240,7 @@ impl Resolver<'_> {
             Place::Path(path) => (text(path), Vec::new()),
             Place::Uri(uri) => match self.source_of_uri(uri) {
                 Ok(found) => found,
-                Err((message, _)) => return Err(format!("image `{}`: {message}", entry.name)),
+                Err(unknown) => return Err(format!("image `{}`: {}", entry.name, unknown.message)),
             },
         };
         let first = &choice.candidates[0];
@@ -511,7 +514,7 @@ impl Resolver<'_> {
             fakeroot,
             binds: self.binds(),
             cleanenv: image.cleanenv,
-            options: super::resolver::values(&image.options),
+            options: super::decisions::values(&image.options),
             workdir: text(&self.facts.workdir),
             runtime: self.settings.container_runtime().map(text),
             ..Container::default()

@@ -3,31 +3,30 @@
 //! [`resolve`] is a pure function of job file, settings and site facts.
 
 mod arguments;
+mod auto_limits;
 mod build;
 mod candidates;
 mod compiler;
+mod decisions;
 mod dialect;
 mod environment;
 mod facts;
 pub mod forecast_text;
+mod gpus;
 mod hardware;
 mod identity;
 mod image;
-mod limits;
 mod model_choice;
 mod model_question;
 mod plan_text;
 mod resolve;
-mod resolver;
 mod resources;
-mod rules;
 mod run_context;
 mod secrets;
 mod similar_runs;
 mod site_check;
-mod site_policy;
+mod site_rules;
 mod storage;
-mod variables;
 
 pub use crate::launch::{
     Candidate, Decision, GPU_VARIABLES, ImageCandidate, NoImage, Plan, PlannedBuild,

@@ -1,7 +1,7 @@
 //! What the job file leaves to the performance model: nodes and compiler; and what it expects.
 
 use super::candidates::{Prospect, named, says_what_it_trains};
-use super::resolver::{JOB_FILE, Resolver};
+use super::decisions::{JOB_FILE, Resolver};
 use super::{Candidate, Rejected, forecast_text};
 use crate::job::NodeCount;
 use crate::record::Basis;

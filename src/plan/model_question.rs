@@ -1,8 +1,8 @@
 //! What the performance model is asked: the job as far as it decides how long a training takes.
 
+use super::decisions::Resolver;
 use super::facts::ModelFacts;
 use super::hardware::Wish;
-use super::resolver::Resolver;
 use super::{Plan, PlannedResources};
 use crate::job::{EnvVar, SchedulerKind};
 use crate::learn::model::{Hardware, Likely, Situation};

@@ -1,9 +1,9 @@
 //! From the job file to the plan, one function per choice.
 
+use super::decisions::{JOB_FILE, Resolver, text};
 use super::facts::SiteFacts;
 use super::identity::identity_of;
 use super::plan_text::is_secret;
-use super::resolver::{JOB_FILE, Resolver, text};
 use super::secrets::shown_argv;
 use super::{Plan, Rejected, compiler};
 use crate::config::{Origin, Settings};

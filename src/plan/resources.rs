@@ -1,6 +1,6 @@
 //! What the job gets: nodes, memory, time, queue, and what it waits for.
 
-use super::resolver::{JOB_FILE, Resolver};
+use super::decisions::{JOB_FILE, Resolver};
 use super::{GPU_VARIABLES, PlannedDependency, PlannedResources, TargetFacts};
 use crate::foundation::diagnostic::Problem;
 use crate::job::{Asked, DependencyKind, EnvVar, JobState, Located, NodeCount};

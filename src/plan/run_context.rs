@@ -2,7 +2,7 @@
 
 use super::candidates::Prospect;
 use super::compiler;
-use super::resolver::{Resolver, text};
+use super::decisions::{Resolver, text};
 use super::similar_runs::Ladder;
 use super::site_check::wanted;
 use crate::image::fingerprint;

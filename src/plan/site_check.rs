@@ -1,7 +1,7 @@
 //! The job against the site, as far as the site is known.
 
 use super::PlannedResources;
-use super::resolver::Resolver;
+use super::decisions::Resolver;
 use crate::config::site::{self, Misfit, Wanted};
 use crate::foundation::diagnostic::Problem;
 use crate::scheduler::adapter::Elsewhere;
@@ -58,6 +58,29 @@ impl<'a> Resolver<'a> {
         let found = found.find(|found| found.kind == scheduler);
         let environment = found.map_or(&[][..], |found| &found.environment);
         adapter_for(scheduler).elsewhere(&options, environment, resources)
+    }
+
+    /// What holds is a warning: it is no part of the job file. What is overridden is worth a note.
+    pub(super) fn variables(&mut self) {
+        let adapter = adapter_for(self.plan.scheduler);
+        let found = self
+            .facts
+            .schedulers
+            .iter()
+            .filter(|found| found.kind == adapter.kind());
+        for (name, value) in found.flat_map(|found| &found.environment) {
+            let key = adapter.key_of_variable(name);
+            if let Some(key) = key.filter(|key| self.plan.resources.has(key) == Some(true)) {
+                self.plan.notes.push(format!(
+                    "{name}={value} of your environment would beat a line of the script; `{key}` of the job holds, on the command line"
+                ));
+            } else {
+                let effect = adapter.effect_of_variable();
+                self.plan
+                    .warnings
+                    .push(format!("{name}={value} of your environment {effect}"));
+            }
+        }
     }
 
     fn problem_of(&self, misfit: Misfit) -> Problem {

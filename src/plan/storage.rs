@@ -4,7 +4,7 @@
 //! there is.
 
 use super::PlannedStorage;
-use super::resolver::Resolver;
+use super::decisions::Resolver;
 use crate::config::{Rule, StorageTable, Subject};
 use crate::job::StorageClass;
 

@@ -247,7 +247,7 @@ fn holds_every_setting(path: &str, keys: &[Key], reader: Reader) {
         let entry = entry.unwrap_or_else(|| panic!("{line} is no setting"));
         assert!(!comment.is_empty(), "nothing says what {name} is");
         match entry.key.default {
-            Some(text) => assert_eq!(entry.key.read(text).as_ref(), Ok(&entry.value), "{name}"),
+            Some(text) => assert_eq!(entry.key.read(text).ok(), entry.value, "{name}"),
             None => assert!(
                 comment.contains("No default: "),
                 "{name} is an example, and nothing says so"

@@ -3,9 +3,9 @@
 use std::fmt::Write as _;
 use std::path::PathBuf;
 
-use dlrun::config::VersionRange;
+use dlrun::config::{RecipeTable, VersionRange};
 use dlrun::image::catalogue::Accelerator;
-use dlrun::image::recipe::{Recipe, Site, Target, built_in, definition};
+use dlrun::image::recipe::{Recipe, Target, built_in, definition};
 use dlrun::job::Provenance;
 use proptest::prelude::*;
 
@@ -19,18 +19,18 @@ fn target(recipe: &Recipe, accelerator: Accelerator) -> Target {
 }
 
 /// A site without the outside world.
-fn site() -> Site {
-    Site {
-        bases: [(
+fn site() -> RecipeTable {
+    RecipeTable {
+        base: [(
             "python-3.11".to_owned(),
             "/images/python-3.11.sif".to_owned(),
         )]
         .into(),
         pip_index: Some("https://mirror.example/simple".into()),
         pip_extra_index: Some("https://mirror.example/torch-cpu".into()),
-        pip_trusted: vec!["mirror.example".into()],
+        pip_trusted: Some(vec!["mirror.example".into()]),
         certificates: Some("/etc/ssl/site.pem".into()),
-        apt_mirrors: [(
+        apt_mirror: [(
             "debian".to_owned(),
             "https://mirror.example/debian".to_owned(),
         )]
@@ -41,7 +41,6 @@ fn site() -> Site {
             "http://proxy.example:3128".to_owned(),
         )]
         .into(),
-        recipes: Vec::new(),
     }
 }
 
@@ -72,7 +71,7 @@ fn every_recipe_as_it_is_written() {
                     microarch,
                     ..target(&recipe, accelerator)
                 };
-                let made = definition(&target, &Site::default())
+                let made = definition(&target, &RecipeTable::default(), &[])
                     .unwrap_or_else(|why| panic!("{}: {why:?}", recipe.name));
                 let _ = writeln!(
                     shown,
@@ -95,7 +94,7 @@ fn a_site_without_the_outside_world_is_asked_nothing_else() {
         .into_iter()
         .find(|recipe| recipe.name == "tensorflow-pip")
         .expect("it is built in");
-    let made = definition(&target(&recipe, Accelerator::None), &site()).expect("it serves");
+    let made = definition(&target(&recipe, Accelerator::None), &site(), &[]).expect("it serves");
     insta::assert_snapshot!("site", made.text);
     assert_eq!(
         made.files,
@@ -116,7 +115,7 @@ fn every_version_of_every_recipe_can_be_asked_for() {
                     .map(|cuda| VersionRange::parse(cuda).expect("a version")),
                 ..target(&recipe, accelerator)
             };
-            let made = definition(&target, &site())
+            let made = definition(&target, &site(), &[])
                 .unwrap_or_else(|why| panic!("{} {why:?}", recipe.name));
             assert_eq!(made.entry.version, pin.version, "{}", recipe.name);
             assert!(
@@ -133,7 +132,8 @@ fn the_answer_names_versions_compilers_and_the_next_step() {
     let why = |change: fn(&mut Target)| {
         let mut target = Target::new("tensorflow", "x86_64");
         change(&mut target);
-        let problems = definition(&target, &Site::default()).expect_err("it is refused");
+        let problems =
+            definition(&target, &RecipeTable::default(), &[]).expect_err("it is refused");
         let shown = problems
             .iter()
             .map(|of| format!("{} [{}]\n", of.message, of.hint.clone().unwrap_or_default()));
@@ -167,7 +167,7 @@ fn a_driver_chooses_among_the_versions() {
         cuda: VersionRange::parse("<=12.4").ok(),
         ..Target::new("pytorch", "x86_64")
     };
-    let made = definition(&target, &Site::default()).expect("it serves");
+    let made = definition(&target, &RecipeTable::default(), &[]).expect("it serves");
     assert_eq!(
         (made.entry.version.as_str(), made.entry.cuda.as_deref()),
         ("2.6.0", Some("12.4"))
@@ -180,15 +180,15 @@ fn a_recipe_of_the_site_wins_and_stands_in_the_hash() {
         .into_iter()
         .find(|recipe| recipe.name == "jax-pip")
         .expect("it is built in");
-    let mut site = Site::default();
-    let before = definition(&Target::new("jax", "x86_64"), &site).expect("it serves");
+    let site = RecipeTable::default();
+    let before = definition(&Target::new("jax", "x86_64"), &site, &[]).expect("it serves");
     let body = own.body.replace("optax", "flax");
-    site.recipes = vec![Recipe {
+    let recipes = [Recipe {
         body,
         path: Some("/etc/dlrun/recipes.d/jax-pip.def".into()),
         ..own
     }];
-    let after = definition(&Target::new("jax", "x86_64"), &site).expect("it serves");
+    let after = definition(&Target::new("jax", "x86_64"), &site, &recipes).expect("it serves");
     assert!(
         after.text.contains("flax") && after.entry.recipe != before.entry.recipe,
         "{}",
@@ -236,51 +236,51 @@ fn nothing_that_was_written_is_read_as_syntax() {
             },
         ];
         for target in targets {
-            let refused = definition(&target, &Site::default());
+            let refused = definition(&target, &RecipeTable::default(), &[]);
             assert!(refused.is_err(), "{target:?}");
         }
         let web = format!("https://mirror.example/{text}");
         let named = |name: &str, value: &str| [(name.to_owned(), value.to_owned())].into();
         let sites = [
-            Site {
+            RecipeTable {
                 pip_index: Some(web.clone()),
-                ..Site::default()
+                ..RecipeTable::default()
             },
-            Site {
+            RecipeTable {
                 pip_extra_index: Some(web.clone()),
-                ..Site::default()
+                ..RecipeTable::default()
             },
-            Site {
+            RecipeTable {
                 git_mirror: Some(web.clone()),
-                ..Site::default()
+                ..RecipeTable::default()
             },
-            Site {
-                apt_mirrors: named("debian", &web),
-                ..Site::default()
+            RecipeTable {
+                apt_mirror: named("debian", &web),
+                ..RecipeTable::default()
             },
-            Site {
-                apt_mirrors: named(text, "https://mirror.example"),
-                ..Site::default()
+            RecipeTable {
+                apt_mirror: named(text, "https://mirror.example"),
+                ..RecipeTable::default()
             },
-            Site {
+            RecipeTable {
                 certificates: Some(format!("/etc/{text}").into()),
-                ..Site::default()
+                ..RecipeTable::default()
             },
-            Site {
-                pip_trusted: vec![text.into()],
-                ..Site::default()
+            RecipeTable {
+                pip_trusted: Some(vec![text.into()]),
+                ..RecipeTable::default()
             },
-            Site {
-                bases: named("python-3.11", &web.replace("https", "docker")),
-                ..Site::default()
+            RecipeTable {
+                base: named("python-3.11", &web.replace("https", "docker")),
+                ..RecipeTable::default()
             },
-            Site {
+            RecipeTable {
                 environment: named(text, "1"),
-                ..Site::default()
+                ..RecipeTable::default()
             },
         ];
         for site in sites {
-            let refused = definition(&plain, &site);
+            let refused = definition(&plain, &site, &[]);
             assert!(
                 refused.is_err() || ["../../x", "-o/etc/passwd"].contains(&text),
                 "{site:?}"
@@ -294,20 +294,20 @@ fn passwords_are_refused_since_they_would_stay_in_the_image() {
     let plain = Target::new("tensorflow", "x86_64");
     let secret = Some("https://user:secret@mirror.example/simple".to_owned());
     for site in [
-        Site {
+        RecipeTable {
             pip_index: secret.clone(),
-            ..Site::default()
+            ..RecipeTable::default()
         },
-        Site {
+        RecipeTable {
             git_mirror: secret.clone(),
-            ..Site::default()
+            ..RecipeTable::default()
         },
-        Site {
+        RecipeTable {
             environment: [("https_proxy".to_owned(), secret.clone().expect("text"))].into(),
-            ..Site::default()
+            ..RecipeTable::default()
         },
     ] {
-        let problems = definition(&plain, &site).expect_err("it is refused");
+        let problems = definition(&plain, &site, &[]).expect_err("it is refused");
         let shown = format!("{problems:?}");
         assert!(
             shown.contains("would stay in the image") && !shown.contains("secret"),
@@ -320,8 +320,8 @@ proptest! {
     #[test]
     fn a_variable_of_the_build_is_one_line_between_quotes(value in "[ -~]{0,60}") {
         let environment = [("X".to_owned(), value.clone())].into();
-        let site = Site { environment, ..Site::default() };
-        if let Ok(made) = definition(&Target::new("jax", "x86_64"), &site) {
+        let site = RecipeTable { environment, ..RecipeTable::default() };
+        if let Ok(made) = definition(&Target::new("jax", "x86_64"), &site, &[]) {
             let line = format!("    export X='{}'", value.replace('\'', "'\\''"));
             prop_assert!(made.text.lines().any(|known| known == line.trim_end()), "{}", made.text);
         }

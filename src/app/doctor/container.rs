@@ -5,7 +5,7 @@ use std::path::Path;
 use super::{Finding, Level};
 use crate::foundation::diagnostic::chain;
 use crate::image::flags::fakeroot::{self, Means, Purpose};
-use crate::image::runtime::{ContainerError, Node, examine};
+use crate::image::runtime::{ContainerError, HostView, Node, examine};
 
 const CHECK: &str = "container";
 const NAMESPACES: &str = "namespaces";
@@ -15,7 +15,7 @@ const GPU_FILES: &str = "gpu files";
 
 /// `asked`: the runtime of the settings.
 pub(super) fn findings(asked: Option<&Path>) -> Vec<Finding> {
-    match examine(asked, true) {
+    match examine(&HostView::of_this_machine(), asked, true) {
         Ok(node) => node_findings(&node),
         Err(ContainerError::NoRuntime) => vec![Finding::ok(
             CHECK,

@@ -11,7 +11,7 @@ use crate::foundation::clock::now_ms;
 use crate::image::catalogue::{Accelerator, Check, Entry, FileState, Place, file_state};
 use crate::image::check::{self, Findings};
 use crate::image::flags::NodeFacts;
-use crate::image::runtime::{ContainerError, digest, inspect, labels, node_facts};
+use crate::image::runtime::{ContainerError, HostView, digest, examine, inspect, labels};
 use crate::job::Provenance;
 
 /// Where images are tried: this machine with its runtime.
@@ -24,7 +24,8 @@ pub(crate) struct Bench {
 impl Bench {
     /// Looks at this machine.
     pub(crate) fn open(session: &Session) -> Result<Self, Error> {
-        let node = node_facts(session.settings.container_runtime(), true)?;
+        let asked = session.settings.container_runtime();
+        let node = examine(&HostView::of_this_machine(), asked, true)?.facts;
         Ok(Self {
             node,
             host: session.host.clone(),

@@ -21,6 +21,7 @@ use crate::image::catalogue::keep_description;
 use crate::image::catalogue::{Check, Entry, Place, write_entry};
 use crate::image::flags::NodeFacts;
 use crate::image::flags::fakeroot::{Purpose, outcome};
+use crate::image::runtime::HostView;
 use crate::image::{build, runtime};
 
 /// What an image was made from is not longer, in bytes.
@@ -208,7 +209,8 @@ pub(crate) fn make(session: &Session, order: &Order) -> Result<Made, Error> {
     if !order.force && image.exists() && (!is_same || shelf.exists()) {
         return found(session, order, shelf);
     }
-    let node = runtime::node_facts(session.settings.container_runtime(), false)?;
+    let asked = session.settings.container_runtime();
+    let node = runtime::examine(&HostView::of_this_machine(), asked, false)?.facts;
     let options = options(session, order, &node)?;
     let mut display = Display::timed(session.output);
     let place = Workplace {

@@ -8,30 +8,19 @@ use crate::config::Owner;
 use crate::foundation::diagnostic::Problem;
 use crate::image::catalogue::{Accelerator, Entry, Place, name_problem};
 use crate::image::choice::{Device, Processor, Wanted, cuda_for};
-use crate::image::recipe::{Definition, Site, Target, definition, recipes_in};
+use crate::image::recipe::{Definition, Target, definition, recipes_in};
 use crate::plan::NoImage;
 
-impl Session {
-    /// What the site and the user say of builds.
-    pub(crate) fn recipes(&self) -> Result<Site, Error> {
-        let beside = |owner| {
-            shelf_dir(owner)
-                .ok()
-                .map(|dir| dir.with_file_name("recipes.d"))
-        };
-        let dirs: Vec<_> = [Owner::User, Owner::Site]
-            .into_iter()
-            .filter_map(beside)
-            .collect();
-        let recipes = recipes_in(&dirs).map_err(|why| Error::new(Kind::Config, why))?;
-        Ok(Site::new(&self.settings.tables().recipes, recipes))
-    }
-}
-
-/// The definition for a target, or why no recipe serves it.
-pub(crate) fn definition_for(target: &Target, site: &Site) -> Result<Definition, Error> {
-    let definition =
-        definition(target, site).map_err(|problems| no_recipe(&target.framework, &problems))?;
+/// The definition for a target by what the site and the user say of builds, or why no recipe serves it.
+pub(crate) fn definition_for(session: &Session, target: &Target) -> Result<Definition, Error> {
+    let beside = |owner| Some(shelf_dir(owner).ok()?.with_file_name("recipes.d"));
+    let dirs: Vec<_> = [Owner::User, Owner::Site]
+        .into_iter()
+        .filter_map(beside)
+        .collect();
+    let recipes = recipes_in(&dirs).map_err(|why| Error::new(Kind::Config, why))?;
+    let definition = definition(target, &session.settings.tables().recipes, &recipes)
+        .map_err(|problems| no_recipe(&target.framework, &problems))?;
     let missing = definition.files.iter().find(|file| !file.exists());
     match missing {
         Some(file) => {
@@ -101,7 +90,7 @@ pub(crate) fn checked_name(name: &str) -> Result<&str, Error> {
 
 /// What has to be built where no image fits. Nothing is written: a plan shows it too.
 pub(crate) fn order_of_plan(session: &Session, none: &NoImage) -> Result<Order, Error> {
-    let definition = definition_for(&wanted_target(&none.wanted), &session.recipes()?)?;
+    let definition = definition_for(session, &wanted_target(&none.wanted))?;
     order_of_recipe(session, &definition, None, Owner::User)
 }
 

@@ -5,18 +5,13 @@ use std::collections::BTreeSet;
 use super::misfit::{Misfit, Place};
 use super::{NodeType, SiteModel, Wanted, constraint};
 
-/// Something of which a kind of node has too little.
-#[derive(Debug, Clone, PartialEq, Eq)]
-struct Lack {
-    key: &'static str,
-    /// `64 CPUs`, `2 GPUs of type v100`.
-    what: String,
-}
+/// The key of something of which a kind of node has too little, and what it is: `64 CPUs`, `2 GPUs of type v100`.
+type Lack = (&'static str, String);
 
 /// All that a kind of node lacks for a job.
 fn lacks(node: &NodeType, wanted: &Wanted<'_>) -> Vec<Lack> {
     let mut lacks = Vec::new();
-    let mut lack = |key, what: String| lacks.push(Lack { key, what });
+    let mut lack = |key, what: String| lacks.push((key, what));
     let cpus = wanted.cpus_per_node();
     if node.cpus.is_some_and(|has| cpus > u64::from(has)) {
         let of_tasks = match wanted.cpus_per_task {
@@ -94,23 +89,23 @@ pub(super) fn misfits(model: &SiteModel, place: &Place<'_>, wanted: &Wanted<'_>)
         .filter(|lack| types.iter().all(|(_, lacks)| lacks.contains(lack)))
         .collect();
     if common.is_empty() {
-        let what: Vec<&str> = lacking.iter().map(|lack| lack.what.as_str()).collect();
+        let what: Vec<&str> = lacking.iter().map(|(_, what)| what.as_str()).collect();
         let message = format!(
             "no kind of node{} has all that the job asks for at once: the nearest, {}, has no {}",
             place.of(),
             described(nearest),
             what.join(" and no ")
         );
-        return vec![Misfit::new(lacking[0].key, message)];
+        return vec![Misfit::new(lacking[0].0, message)];
     }
-    let of_lack = |lack: &Lack| {
-        let (of, what) = (place.of(), &lack.what);
-        let has = |node: &&NodeType| match lack.key {
+    let of_lack = |(key, what): &Lack| {
+        let of = place.of();
+        let has = |node: &&NodeType| match *key {
             "gpus_per_node" => gpus_of(node, wanted.gpus().and_then(|(kind, _)| kind)),
             key if key == wanted.memory_key() => node.memory.map_or(0, |memory| memory.0),
             _ => u64::from(node.cpus.unwrap_or(0)),
         };
-        let nearest = match lack.key {
+        let nearest = match *key {
             "constraint" => nearest,
             _ => place.nodes(model).max_by_key(has).unwrap_or(nearest),
         };
@@ -118,8 +113,8 @@ pub(super) fn misfits(model: &SiteModel, place: &Place<'_>, wanted: &Wanted<'_>)
             "no node{of} has {what}; the nearest has {}",
             described(nearest)
         );
-        let misfit = Misfit::new(lack.key, message);
-        match lack.key {
+        let misfit = Misfit::new(key, message);
+        match *key {
             "constraint" => {
                 let features = features_of(place.nodes(model));
                 misfit.hinted(match features.is_empty() {

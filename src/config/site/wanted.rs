@@ -1,6 +1,7 @@
 //! What a job asks a site for, as the checks look at it.
 
 use crate::foundation::units::{Bytes, Walltime};
+use crate::job::kind_and_count;
 
 /// What a job asks for. What is `None` is left to the site and is not checked.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -54,12 +55,8 @@ impl Wanted<'_> {
     /// GPUs on each node: type, where one is named, and how many.
     #[must_use]
     pub fn gpus(&self) -> Option<(Option<&str>, u32)> {
-        let text = self.gpus_per_node?;
-        let (kind, count) = match text.rsplit_once(':') {
-            Some((kind, count)) => (Some(kind), count),
-            None => (None, text),
-        };
-        Some((kind, count.parse().ok()?))
+        let asked = self.gpus_per_node.map(kind_and_count);
+        asked.filter(|(_, count)| *count > 0)
     }
 
     /// The key of the job file that CPUs come from.
@@ -82,6 +79,7 @@ impl Wanted<'_> {
 }
 
 /// A job of one node and one task that leaves all else to the site.
+#[cfg(test)]
 impl Default for Wanted<'_> {
     fn default() -> Self {
         Self {

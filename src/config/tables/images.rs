@@ -22,30 +22,19 @@ pub const SCHEMES: [&str; 10] = [
 /// Makers of GPUs.
 pub(super) const MAKERS: [(&str, &str); 2] = [("nvidia", "nvidia"), ("amd", "amd")];
 
-/// A line of `[aliases]`: `NAME://x` means TARGET`/x`.
+/// A line of `[aliases]`, by which the scheme FROM means TO`/`, or of `[mirrors]`, by which what begins with FROM comes from TO.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Alias {
-    /// The scheme.
-    pub name: String,
-    /// What it means, a URI of a scheme that the runtimes know, without a `/` at its end.
-    pub target: String,
-    /// Where it is written.
-    pub origin: Origin,
-}
-
-/// A line of `[mirrors]`: what begins with FROM comes from TO.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Mirror {
-    /// How the URIs begin, without a `/` at the end.
+pub struct Replacement {
+    /// The scheme of an alias; how the URIs of a mirror begin, without a `/` at the end.
     pub from: String,
-    /// How they begin instead, without a `/` at the end.
+    /// How they begin instead: a URI of a scheme that the runtimes know, without a `/` at its end.
     pub to: String,
     /// Where it is written.
     pub origin: Origin,
 }
 
-pub(super) fn aliases(fields: &mut Fields<'_>, source: &SourceFile<'_>) -> Vec<Alias> {
-    let lines = lines(fields, "aliases", source, |name, target| {
+pub(super) fn aliases(fields: &mut Fields<'_>, source: &SourceFile<'_>) -> Vec<Replacement> {
+    replacements(fields, "aliases", source, |name, target| {
         if SCHEMES.contains(&name) {
             return Err(format!(
                 "`aliases.{name}`: that is a scheme of the runtime; write a mirror for it"
@@ -60,35 +49,28 @@ pub(super) fn aliases(fields: &mut Fields<'_>, source: &SourceFile<'_>) -> Vec<A
         }
         let target = known_uri(target).map_err(|why| format!("`aliases.{name}`: {why}"))?;
         Ok((name.to_owned(), target))
-    });
-    let alias = |((name, target), origin)| Alias {
-        name,
-        target,
-        origin,
-    };
-    lines.into_iter().map(alias).collect()
+    })
 }
 
-pub(super) fn mirrors(fields: &mut Fields<'_>, source: &SourceFile<'_>) -> Vec<Mirror> {
-    let lines = lines(fields, "mirrors", source, |from, to| {
+pub(super) fn mirrors(fields: &mut Fields<'_>, source: &SourceFile<'_>) -> Vec<Replacement> {
+    replacements(fields, "mirrors", source, |from, to| {
         let uri = |text| known_uri(text).map_err(|why| format!("`mirrors`: {why}"));
         Ok((uri(from)?, uri(to)?))
-    });
-    let mirror = |((from, to), origin)| Mirror { from, to, origin };
-    lines.into_iter().map(mirror).collect()
+    })
 }
 
 /// The lines of a table of texts.
-fn lines(
+fn replacements(
     fields: &mut Fields<'_>,
     key: &'static str,
     source: &SourceFile<'_>,
     read: impl Fn(&str, &str) -> Result<(String, String), String>,
-) -> Vec<((String, String), Origin)> {
+) -> Vec<Replacement> {
     let mut lines = Vec::new();
     for (name, target) in fields.text_table(key) {
+        let origin = source.origin(&name.span);
         match read(&name.value, &target) {
-            Ok(pair) => lines.push((pair, source.origin(&name.span))),
+            Ok((from, to)) => lines.push(Replacement { from, to, origin }),
             Err(why) => fields.problem(Problem::at(name.span, why)),
         }
     }

@@ -1,5 +1,7 @@
 //! What keys of the tables may hold: names, paths, conditions, steps, versions.
 
+use std::collections::BTreeMap;
+
 use super::{Subject, Wanted};
 use crate::config::version::VersionRange;
 use crate::foundation::diagnostic::{Problem, nearest};
@@ -84,6 +86,15 @@ pub(super) fn steps() -> Kind<Vec<Vec<String>>> {
             }
         }
         Some(steps)
+    })
+}
+
+/// A table of texts by names.
+pub(crate) fn text_table() -> Kind<BTreeMap<String, String>> {
+    let schema = serde_json::json!({ "type": "object" });
+    Kind::new(schema, |fields, key| {
+        let lines = fields.text_table(key).into_iter();
+        Some(lines.map(|(name, text)| (name.value, text)).collect())
     })
 }
 

@@ -8,8 +8,8 @@ mod kinds;
 mod read;
 mod recipes;
 
-pub use images::{Alias, Mirror, SCHEMES};
-pub(crate) use kinds::arch;
+pub use images::{Replacement, SCHEMES};
+pub(crate) use kinds::{arch, text_table};
 pub(super) use read::{TABLES, read};
 pub use recipes::RecipeTable;
 
@@ -53,9 +53,9 @@ pub struct Tables {
     /// `[site] microarch`: what every node's processor is at least.
     pub microarch: Option<(String, Origin)>,
     /// `[aliases]`: own schemes of URIs.
-    pub aliases: Vec<Alias>,
+    pub aliases: Vec<Replacement>,
     /// `[mirrors]`: where images come from in place of where they are said to.
-    pub mirrors: Vec<Mirror>,
+    pub mirrors: Vec<Replacement>,
     /// `[recipes]`.
     pub recipes: RecipeTable,
 }
@@ -245,7 +245,7 @@ impl Tables {
         replace(&mut self.storage, &later.storage, |table| &table.name);
         replace(&mut self.gpus, &later.gpus, |table| &table.kind);
         replace(&mut self.queues, &later.queues, |table| &table.name);
-        replace(&mut self.aliases, &later.aliases, |alias| &alias.name);
+        replace(&mut self.aliases, &later.aliases, |alias| &alias.from);
         replace(&mut self.mirrors, &later.mirrors, |mirror| &mirror.from);
         self.arch = later.arch.clone().or(self.arch.take());
         self.microarch = later.microarch.clone().or(self.microarch.take());

@@ -5,9 +5,9 @@
 
 use super::images::{aliases, mirrors};
 use super::kinds::{arch, name, steps, wanted};
-use super::recipes;
 use super::{
-    Condition, GpuTable, House, HouseRule, QueueTable, Rule, StorageTable, Subject, Tables,
+    Condition, GpuTable, House, HouseRule, QueueTable, RecipeTable, Rule, StorageTable, Subject,
+    Tables,
 };
 use crate::config::origin::{Origin, SourceFile};
 use crate::foundation::diagnostic::{Problem, nearest};
@@ -64,7 +64,7 @@ pub(in crate::config) fn read(fields: &mut Fields<'_>, source: &SourceFile<'_>) 
         aliases: aliases(fields, source),
         mirrors: mirrors(fields, source),
         recipes: fields
-            .table("recipes", |fields| recipes::read(fields, source))
+            .table("recipes", RecipeTable::read)
             .unwrap_or_default(),
     }
 }

@@ -163,7 +163,7 @@ fn every_table_is_read_with_its_place() {
     assert_eq!(tables.gpus[1].driver.as_deref(), Some("550.54"));
     let (alias, mirror) = (&tables.aliases[0], &tables.mirrors[0]);
     assert_eq!(
-        (&alias.name[..], &alias.target[..]),
+        (&alias.from[..], &alias.to[..]),
         ("ml", "docker://registry.example.org/ml")
     );
     assert_eq!(
@@ -460,8 +460,11 @@ https_proxy = "http://proxy.example:3128"
         };
         let settings = Settings::merge(&defaults, &fragments).expect("settings");
         let recipes = &settings.tables().recipes;
-        assert_eq!(recipes.values["pip_index"].0, "https://own.example/simple");
-        assert_eq!(recipes.bases["python-3.11"].1.to_string(), "/site.toml:6");
+        assert_eq!(
+            recipes.pip_index.as_deref(),
+            Some("https://own.example/simple")
+        );
+        assert_eq!(recipes.base["python-3.11"], "/images/python-3.11.sif");
     }
 
     #[test]

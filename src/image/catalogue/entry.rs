@@ -4,11 +4,19 @@ use std::collections::BTreeMap;
 use std::fmt;
 use std::path::{Path, PathBuf};
 
-use serde::{Deserialize, Serialize, Serializer};
+use serde::{Serialize, Serializer};
+use serde_json::json;
 
-use crate::config::{Origin, Owner, VersionRange};
+use super::name::name_problem;
+use crate::config::{Origin, Owner, VersionRange, arch, text_table};
+use crate::foundation::toml_keys::{
+    Kind, boolean, keys, list, number, parsed, text, texts, values, word,
+};
 use crate::foundation::vocabulary::vocabulary;
-use crate::job::{Provenance, read_uri};
+use crate::job::{Provenance, name_in_small_letters, name_word, read_uri};
+
+/// Moments after the year 5138 are mistakes, in Unix milliseconds.
+const LAST_MOMENT_MS: u64 = 100_000_000_000_000;
 
 /// Where an image is.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize)]
@@ -67,61 +75,63 @@ vocabulary! {
     }
 }
 
-/// An image of the catalogue: `[[image]]`. What is `None` or empty is not said.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Default)]
-pub struct Entry {
-    /// Its name, unique in the catalogue: see [`crate::image::catalogue::name_problem`].
-    pub name: String,
-    /// Where it is.
-    #[serde(flatten)]
-    pub place: Place,
-    /// `tensorflow`, `pytorch`, `keras`, `mxnet`, `jax`, ..., in small letters.
-    pub framework: String,
-    /// The framework's version, such as `2.4.1`.
-    pub version: String,
-    /// Where it got the framework from.
-    pub provenance: Option<Provenance>,
-    /// As `uname -m` has it: `x86_64`, `aarch64`, `ppc64le`. Default of the file: `x86_64`.
-    pub arch: String,
-    /// The least processor that its code runs on: `x86-64-v3`, or archspec's name such as `skylake_avx512`.
-    pub microarch: Option<String>,
-    /// What its framework computes on.
-    pub accelerator: Accelerator,
-    /// CUDA's version in the image, such as `12.4`.
-    pub cuda: Option<String>,
-    /// Compute capabilities of NVIDIA's GPUs that its code runs on, such as `>=7.5`; `None`: what its CUDA serves.
-    #[serde(serialize_with = "as_text")]
-    pub compute_capability: Option<VersionRange>,
-    /// ROCm's version in the image.
-    pub rocm: Option<String>,
-    /// Graph compilers that it has: `xla`, `inductor`, `ngraph`, `glow`.
-    pub compilers: Vec<String>,
-    /// Python's version.
-    pub python: Option<String>,
-    /// Python packages beside the framework that it was given: `scikit-learn`.
-    pub packages: Vec<String>,
-    /// The MPI in it and its version: `openmpi 4.1`, `mpich 4.0`.
-    pub mpi: Option<String>,
-    /// `sha256:` and 64 hexadecimal digits of the SIF file; of a URI, the hub's own digest.
-    pub digest: Option<String>,
-    /// The recipe that it was built from.
-    pub recipe: Option<String>,
-    /// The id of the run that built it, where a job did.
-    pub built_by: Option<String>,
-    /// Whether it runs with `--fakeroot` only.
-    pub needs_fakeroot: bool,
-    /// Whose file describes it.
-    #[serde(skip)]
-    pub owner: Owner,
-    /// Where it is described.
-    #[serde(skip)]
-    pub origin: Origin,
-    /// What the latest check found.
-    #[serde(skip)]
-    pub check: Option<Check>,
-    /// What is there of its file.
-    #[serde(skip)]
-    pub file: FileState,
+keys! {
+    /// An image of the catalogue: `[[image]]`. What is `None` or empty is not said.
+    #[derive(Debug, Clone, PartialEq, Eq, Serialize, Default)]
+    pub struct Entry {
+        /// Its name, unique in the catalogue: see [`crate::image::catalogue::name_problem`].
+        name: String = or_default(parsed("", read_name)),
+        /// Where it is.
+        [serde(flatten)]
+        place: Place,
+        /// `tensorflow`, `pytorch`, `keras`, `mxnet`, `jax`, ..., in small letters.
+        framework: String = or_default(name_word()),
+        /// The framework's version, such as `2.4.1`.
+        version: String = or_default(version()),
+        /// Where it got the framework from.
+        provenance: Option<Provenance> = optional(word(&Provenance::WORDS)),
+        /// As `uname -m` has it: `x86_64`, `aarch64`, `ppc64le`. Default of the file: `x86_64`.
+        arch: String = or_default(arch().or(Self::DEFAULT_ARCH.to_owned())),
+        /// The least processor that its code runs on: `x86-64-v3`, or archspec's name such as `skylake_avx512`.
+        microarch: Option<String> = optional(name_word()),
+        /// What its framework computes on.
+        accelerator: Accelerator = or_default(word(&Accelerator::WORDS)),
+        /// CUDA's version in the image, such as `12.4`.
+        cuda: Option<String> = optional(version()),
+        /// Compute capabilities of NVIDIA's GPUs that its code runs on, such as `>=7.5`; `None`: what its CUDA serves.
+        [serde(serialize_with = "as_text")]
+        compute_capability: Option<VersionRange> = optional(parsed("", VersionRange::parse)),
+        /// ROCm's version in the image.
+        rocm: Option<String> = optional(version()),
+        /// Graph compilers that it has: `xla`, `inductor`, `ngraph`, `glow`.
+        compilers: Vec<String> = or_default(values(list(&json!({}), name_in_small_letters))),
+        /// Python's version.
+        python: Option<String> = optional(version()),
+        /// Python packages beside the framework that it was given: `scikit-learn`.
+        packages: Vec<String> = or_default(texts()),
+        /// The MPI in it and its version: `openmpi 4.1`, `mpich 4.0`.
+        mpi: Option<String> = optional(line_of_text()),
+        /// `sha256:` and 64 hexadecimal digits of the SIF file; of a URI, the hub's own digest.
+        digest: Option<String> = optional(parsed("", read_digest)),
+        /// The recipe that it was built from.
+        recipe: Option<String> = optional(line_of_text()),
+        /// The id of the run that built it, where a job did.
+        built_by: Option<String> = optional(line_of_text()),
+        /// Whether it runs with `--fakeroot` only.
+        needs_fakeroot: bool = or_default(boolean()),
+        /// Whose file describes it.
+        [serde(skip)]
+        owner: Owner,
+        /// Where it is described.
+        [serde(skip)]
+        origin: Origin,
+        /// What the latest check found.
+        [serde(skip)]
+        check: Option<Check>,
+        /// What is there of its file.
+        [serde(skip)]
+        file: FileState,
+    }
 }
 
 fn path_as_text<S: Serializer>(path: &Path, serializer: S) -> Result<S::Ok, S::Error> {
@@ -140,8 +150,8 @@ impl Entry {
     pub const DEFAULT_ARCH: &str = "x86_64";
 
     /// An image of which nothing further is said.
-    #[must_use]
-    pub fn new(
+    #[cfg(test)]
+    pub(crate) fn new(
         name: &str,
         place: Place,
         framework: &str,
@@ -195,39 +205,71 @@ pub enum FileState {
     },
 }
 
-/// What dlrun found when it ran an image: `[[check]]`.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, Default)]
-pub struct Check {
-    /// The entry's name.
-    pub image: String,
-    /// When, in Unix milliseconds UTC.
-    pub at_ms: u64,
-    /// Where.
-    pub host: String,
-    /// The runtime that ran it: `apptainer 1.4.5`.
-    pub runtime: String,
-    /// Length of the file in bytes, by which a later change is seen; `None` for a sandbox or a URI.
-    #[serde(default)]
-    pub size_bytes: Option<u64>,
-    /// Its modification time, in Unix milliseconds.
-    #[serde(default)]
-    pub modified_ms: Option<u64>,
-    /// `sha256:..` of the file, where it was computed.
-    #[serde(default)]
-    pub digest: Option<String>,
-    /// What is wrong; empty: it is as it is described.
-    #[serde(default)]
-    pub problems: Vec<String>,
-    /// Versions that were found, by name: `python`, `pytorch`, `cuda`, `numpy`, ...
-    #[serde(default)]
-    pub versions: BTreeMap<String, String>,
-    /// Graph compilers that compiled something.
-    #[serde(default)]
-    pub compilers: Vec<String>,
-    /// GPUs that the framework saw; `None`: it was not tried, since the node has none.
-    #[serde(default)]
-    pub gpus: Option<u32>,
-    /// The MPI library's binary interface: `libmpi.so.40` (Open MPI), `libmpi.so.12` (MPICH's).
-    #[serde(default)]
-    pub mpi_abi: Option<String>,
+keys! {
+    /// What dlrun found when it ran an image: `[[check]]`.
+    #[derive(Debug, Clone, PartialEq, Eq, Serialize, Default)]
+    pub struct Check {
+        /// The entry's name.
+        image: String = or_default(parsed("", read_name)),
+        /// When, in Unix milliseconds UTC.
+        at_ms: u64 = or_default(number(0..=LAST_MOMENT_MS)),
+        /// Where.
+        host: String = or_default(text()),
+        /// The runtime that ran it: `apptainer 1.4.5`.
+        runtime: String = or_default(text()),
+        /// Length of the file in bytes, by which a later change is seen; `None` for a sandbox or a URI.
+        size_bytes: Option<u64> = optional(number(0..=i64::MAX.unsigned_abs())),
+        /// Its modification time, in Unix milliseconds.
+        modified_ms: Option<u64> = optional(number(0..=LAST_MOMENT_MS)),
+        /// `sha256:..` of the file, where it was computed.
+        digest: Option<String> = optional(parsed("", read_digest)),
+        /// What is wrong; empty: it is as it is described.
+        problems: Vec<String> = or_default(texts()),
+        /// Versions that were found, by name: `python`, `pytorch`, `cuda`, `numpy`, ...
+        versions: BTreeMap<String, String> = or_default(text_table()),
+        /// Graph compilers that compiled something.
+        compilers: Vec<String> = or_default(texts()),
+        /// GPUs that the framework saw; `None`: it was not tried, since the node has none.
+        gpus: Option<u32> = optional(number(0..=u32::MAX.into()).map(|count| u32::try_from(count).ok())),
+        /// The MPI library's binary interface: `libmpi.so.40` (Open MPI), `libmpi.so.12` (MPICH's).
+        mpi_abi: Option<String> = optional(text()),
+    }
+}
+
+fn read_name(text: &str) -> Result<String, String> {
+    name_problem(text).map_or_else(|| Ok(text.to_owned()), Err)
+}
+
+/// A version begins with a number and has no blanks: `2.4.1`, `2.4.0a0+f70bd71a48.nv24.06`.
+fn version() -> Kind<String> {
+    parsed("", |text| {
+        let allowed = |c: char| c.is_ascii_alphanumeric() || ".+-_".contains(c);
+        let begins = text.starts_with(|c: char| c.is_ascii_digit());
+        let fits = begins && text.len() <= 100 && text.chars().all(allowed);
+        let error = || format!("{text:?} is no version such as \"2.4.1\"");
+        fits.then(|| text.to_owned()).ok_or_else(error)
+    })
+}
+
+/// A digest as files and options have it: `sha256:..`, in small letters.
+///
+/// # Errors
+/// What is wrong with it, for people.
+pub fn read_digest(text: &str) -> Result<String, String> {
+    let digits = text.strip_prefix("sha256:").unwrap_or_default();
+    if digits.len() == 64 && digits.bytes().all(|byte| byte.is_ascii_hexdigit()) {
+        Ok(text.to_ascii_lowercase())
+    } else {
+        Err(format!(
+            "{text:?} is no digest: `sha256:` and 64 hexadecimal digits"
+        ))
+    }
+}
+
+fn line_of_text() -> Kind<String> {
+    parsed("", |text| {
+        let is_one = !text.is_empty() && text.len() <= 200 && !text.chars().any(char::is_control);
+        let error = || format!("{text:?} is not one line of at most 200 bytes");
+        is_one.then(|| text.to_owned()).ok_or_else(error)
+    })
 }

@@ -8,7 +8,6 @@ mod directory;
 mod entry;
 mod name;
 mod read;
-mod save;
 mod uri;
 mod write;
 
@@ -17,9 +16,8 @@ pub use directory::{
     CatalogueDirs, CatalogueError, MAX_FILE_BYTES, MAX_FILES, file_state, look_at_files,
     read_catalogue,
 };
-pub use entry::{Accelerator, Check, Entry, FileState, Place};
+pub use entry::{Accelerator, Check, Entry, FileState, Place, read_digest};
 pub use name::name_problem;
-pub use read::{CatalogueFile, FORMAT, read, read_digest};
-pub use save::keep_description;
-pub use uri::{Fetched, UnknownScheme, fetched};
-pub use write::{write_check, write_entry};
+pub use read::{CatalogueFile, FORMAT, read};
+pub use uri::{Fetched, fetched};
+pub use write::{keep_description, write_check, write_entry};

@@ -3,26 +3,21 @@
 //! An unknown key is an error: an image whose condition was passed over would be chosen for jobs that it does not run.
 
 use std::collections::BTreeMap;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
-use super::entry::{Accelerator, Check, Entry, FileState, Place};
-use super::name::name_problem;
-use crate::config::{Origin, Owner, SourceFile, VersionRange, arch};
+use super::entry::{Check, Entry, Place};
+use crate::config::{Origin, Owner, SourceFile};
 use crate::foundation::diagnostic::{Problem, sort_problems};
+use crate::foundation::toml_keys::Table;
 use crate::foundation::toml_reader::{Fields, parse_document};
-use crate::job::{Provenance, line_of_text, name_in_small_letters, read_uri, version_text};
+use crate::job::read_uri;
 
 /// The version of the form that is written.
 pub const FORMAT: u64 = 1;
 
-/// Moments after the year 5138 are mistakes, in Unix milliseconds.
-const LAST_MOMENT_MS: u64 = 100_000_000_000_000;
-
 /// What one file holds.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct CatalogueFile {
-    /// The file.
-    pub path: PathBuf,
     /// Whose it is.
     pub owner: Owner,
     /// Its images, in their order.
@@ -37,7 +32,6 @@ pub struct CatalogueFile {
 #[must_use]
 pub fn read(path: &Path, text: &str, owner: Owner) -> CatalogueFile {
     let mut catalogue = CatalogueFile {
-        path: path.to_owned(),
         owner,
         ..CatalogueFile::default()
     };
@@ -54,7 +48,7 @@ pub fn read(path: &Path, text: &str, owner: Owner) -> CatalogueFile {
         let mut lines: BTreeMap<String, usize> = BTreeMap::new();
         catalogue.entries = fields.tables("image", false, |fields| {
             let span = fields.own_span();
-            let entry = read_image(fields, owner, file.origin(&span))?;
+            let entry = read_image(fields, owner, file.origin(&span));
             if let Some(first) = lines.get(&entry.name) {
                 let message = format!("there is another image `{}` in line {first}", entry.name);
                 let problem = Problem::at(span, message);
@@ -64,57 +58,24 @@ pub fn read(path: &Path, text: &str, owner: Owner) -> CatalogueFile {
             }
             Some(entry)
         });
-        catalogue.checks = fields.tables("check", false, read_check);
+        catalogue.checks = fields.tables("check", false, |fields| {
+            fields.require(&["image", "at_ms", "host", "runtime"], "a check");
+            Some(Check::read(fields))
+        });
         fields.finish();
     }
     sort_problems(&mut catalogue.problems);
     catalogue
 }
 
-fn read_image(fields: &mut Fields<'_>, owner: Owner, origin: Origin) -> Option<Entry> {
+fn read_image(fields: &mut Fields<'_>, owner: Owner, origin: Origin) -> Entry {
     fields.require(&["name", "framework", "version"], "an image");
-    let name = fields.parsed("name", name);
-    let place = read_place(fields);
-    let framework = fields.parsed("framework", name_in_small_letters);
-    let version = fields.parsed("version", version_text);
-    let entry = Entry {
-        provenance: fields.word("provenance", &Provenance::WORDS),
-        arch: fields.optional("arch", &arch().or("x86_64".to_owned()))?,
-        microarch: fields.parsed("microarch", name_in_small_letters),
-        accelerator: fields
-            .word("accelerator", &Accelerator::WORDS)
-            .unwrap_or_default(),
-        cuda: fields.parsed("cuda", version_text),
-        rocm: fields.parsed("rocm", version_text),
-        python: fields.parsed("python", version_text),
-        compute_capability: fields.parsed("compute_capability", VersionRange::parse),
-        compilers: {
-            let list = fields.list("compilers", name_in_small_letters);
-            list.into_iter()
-                .flatten()
-                .map(|compiler| compiler.value)
-                .collect()
-        },
-        packages: fields.texts("packages").unwrap_or_default(),
-        mpi: fields.parsed("mpi", line_of_text),
-        digest: fields.parsed("digest", read_digest),
-        recipe: fields.parsed("recipe", line_of_text),
-        built_by: fields.parsed("built_by", line_of_text),
-        needs_fakeroot: fields.boolean("needs_fakeroot").unwrap_or(false),
-        name: name.unwrap_or_default(),
-        place: place.unwrap_or_else(|| Place::Path(PathBuf::new())),
-        framework: framework.unwrap_or_default(),
-        version: version.unwrap_or_default(),
+    Entry {
+        place: read_place(fields).unwrap_or_default(),
         owner,
         origin,
-        check: None,
-        file: FileState::NotLooked,
-    };
-    Some(entry)
-}
-
-fn name(text: &str) -> Result<String, String> {
-    name_problem(text).map_or_else(|| Ok(text.to_owned()), Err)
+        ..Entry::read(fields)
+    }
 }
 
 fn read_place(fields: &mut Fields<'_>) -> Option<Place> {
@@ -128,48 +89,6 @@ fn read_place(fields: &mut Fields<'_>) -> Option<Place> {
         fields.problem(Problem::at(fields.own_span(), message));
     }
     path.or(uri)
-}
-
-fn read_check(fields: &mut Fields<'_>) -> Option<Check> {
-    fields.require(&["image", "at_ms", "host", "runtime"], "a check");
-    let image = fields.parsed("image", name);
-    let at_ms = fields.number("at_ms", 0..=LAST_MOMENT_MS);
-    let (host, runtime) = (fields.text("host"), fields.text("runtime"));
-    let versions = fields.text_table("versions").into_iter();
-    let check = Check {
-        size_bytes: fields.number("size_bytes", 0..=i64::MAX.unsigned_abs()),
-        modified_ms: fields.number("modified_ms", 0..=LAST_MOMENT_MS),
-        digest: fields.parsed("digest", read_digest),
-        problems: fields.texts("problems").unwrap_or_default(),
-        compilers: fields.texts("compilers").unwrap_or_default(),
-        versions: versions
-            .map(|(name, version)| (name.value, version))
-            .collect(),
-        gpus: fields
-            .number("gpus", 0..=u32::MAX.into())
-            .and_then(|count| u32::try_from(count).ok()),
-        mpi_abi: fields.text("mpi_abi"),
-        image: image.unwrap_or_default(),
-        at_ms: at_ms.unwrap_or_default(),
-        host: host.unwrap_or_default(),
-        runtime: runtime.unwrap_or_default(),
-    };
-    Some(check)
-}
-
-/// A digest as files and options have it: `sha256:..`, in small letters.
-///
-/// # Errors
-/// What is wrong with it, for people.
-pub fn read_digest(text: &str) -> Result<String, String> {
-    let digits = text.strip_prefix("sha256:").unwrap_or_default();
-    if digits.len() == 64 && digits.bytes().all(|byte| byte.is_ascii_hexdigit()) {
-        Ok(text.to_ascii_lowercase())
-    } else {
-        Err(format!(
-            "{text:?} is no digest: `sha256:` and 64 hexadecimal digits"
-        ))
-    }
 }
 
 #[cfg(test)]
@@ -197,7 +116,7 @@ mod tests {
             "2.1",
             Owner::Site,
             Origin::File {
-                path: catalogue.path.clone(),
+                path: "/etc/dlrun/images.d/a.toml".into(),
                 line: 3,
             },
         );

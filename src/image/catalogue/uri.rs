@@ -1,7 +1,7 @@
 //! From the URI that somebody wrote to the one that is fetched: the site's aliases and mirrors.
 
-use crate::config::{Mirror, SCHEMES, Tables};
-use crate::foundation::diagnostic::nearest;
+use crate::config::{Replacement, SCHEMES, Tables};
+use crate::foundation::diagnostic::{Problem, nearest};
 
 /// A URI that the runtime knows.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -12,55 +12,35 @@ pub struct Fetched {
     pub reasons: Vec<String>,
 }
 
-/// A scheme that nobody knows.
-#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error(
-    "`{scheme}://` is no scheme of the container runtime, and the configuration has no alias of that name"
-)]
-pub struct UnknownScheme {
-    /// The scheme.
-    pub scheme: String,
-    /// What was probably meant.
-    pub nearest: Option<String>,
-}
-
-impl UnknownScheme {
-    /// What to do about it.
-    #[must_use]
-    pub fn hint(&self) -> String {
-        match &self.nearest {
-            Some(nearest) => format!("did you mean `{nearest}://`?"),
-            None => "own schemes are lines of `[aliases]` in the configuration".to_owned(),
-        }
-    }
-}
-
 /// Replaces an alias, then the beginning that the longest mirror names. Mirrors are compared with what was written, and for
 /// Docker's hub also against its long form: `docker://ubuntu:22.04` is `docker://docker.io/library/ubuntu:22.04`.
 ///
 /// # Errors
-/// [`UnknownScheme`].
-pub fn fetched(uri: &str, tables: &Tables) -> Result<Fetched, UnknownScheme> {
+/// A scheme that neither the runtime nor the configuration knows.
+pub fn fetched(uri: &str, tables: &Tables) -> Result<Fetched, Problem> {
     let (scheme, rest) = uri.split_once("://").unwrap_or(("", uri));
     let mut fetched = Fetched {
         uri: uri.to_owned(),
         reasons: Vec::new(),
     };
-    if let Some(alias) = tables.aliases.iter().find(|alias| alias.name == scheme) {
-        fetched.uri = format!("{}/{}", alias.target, rest.trim_start_matches('/'));
+    if let Some(alias) = tables.aliases.iter().find(|alias| alias.from == scheme) {
+        fetched.uri = format!("{}/{}", alias.to, rest.trim_start_matches('/'));
         fetched.reasons.push(format!(
             "`{scheme}` is an alias of {} ({})",
-            alias.target, alias.origin
+            alias.to, alias.origin
         ));
     } else if !SCHEMES.contains(&scheme) {
         let known = SCHEMES
             .into_iter()
-            .chain(tables.aliases.iter().map(|alias| &alias.name[..]));
-        let nearest = nearest(scheme, known).map(str::to_owned);
-        return Err(UnknownScheme {
-            scheme: scheme.to_owned(),
-            nearest,
-        });
+            .chain(tables.aliases.iter().map(|alias| &alias.from[..]));
+        let message = format!(
+            "`{scheme}://` is no scheme of the container runtime, and the configuration has no alias of that name"
+        );
+        let hint = match nearest(scheme, known) {
+            Some(nearest) => format!("did you mean `{nearest}://`?"),
+            None => "own schemes are lines of `[aliases]` in the configuration".to_owned(),
+        };
+        return Err(Problem::of_file(message).hinted(hint));
     }
     let found = tables
         .mirrors
@@ -77,7 +57,7 @@ pub fn fetched(uri: &str, tables: &Tables) -> Result<Fetched, UnknownScheme> {
 }
 
 /// What follows the mirror's beginning, where the URI has it.
-fn behind(mirror: &Mirror, uri: &str) -> Option<String> {
+fn behind(mirror: &Replacement, uri: &str) -> Option<String> {
     let written = uri.strip_prefix(&mirror.from).map(str::to_owned);
     let long = || {
         long_form(uri)?
@@ -108,7 +88,7 @@ mod tests {
     use super::*;
     use crate::config::{Defaults, Fragment, Settings};
 
-    fn told(uri: &str) -> Result<(String, usize), UnknownScheme> {
+    fn told(uri: &str) -> Result<(String, usize), Problem> {
         let text = "[aliases]\nml = \"docker://registry.example.org/ml/\"\n[mirrors]\n\
                     \"docker://docker.io\" = \"docker://mirror/hub\"\n\"docker://docker.io/library\" = \"oras://mirror/base\"\n\
                     \"docker://registry.example.org\" = \"docker://near:5000\"\n\"https://a/b\" = \"http://c\"\n";
@@ -154,15 +134,11 @@ mod tests {
 
     #[test]
     fn an_unknown_scheme_is_named_with_the_nearest() {
+        let hint = |uri: &str| told(uri).expect_err("unknown").hint.expect("a hint");
+        assert_eq!(hint("dokcer://x"), "did you mean `docker://`?");
+        assert_eq!(hint("m1://x"), "did you mean `ml://`?");
+        assert!(hint("instance://x").contains("[aliases]"));
         let unknown = told("dokcer://x").expect_err("unknown");
-        assert_eq!(
-            (unknown.scheme.as_str(), unknown.nearest.as_deref()),
-            ("dokcer", Some("docker"))
-        );
-        assert_eq!(
-            told("m1://x").expect_err("unknown").nearest.as_deref(),
-            Some("ml")
-        );
-        assert_eq!(told("instance://x").expect_err("unknown").nearest, None);
+        assert!(unknown.message.starts_with("`dokcer://` is no scheme"));
     }
 }

@@ -45,7 +45,7 @@ pub(crate) struct Try {
     pub(crate) code: Option<i32>,
 }
 
-#[derive(Debug, PartialEq, Eq)]
+#[derive(Debug, PartialEq, Eq, Deserialize)]
 pub(crate) struct Python {
     pub(crate) version: String,
     pub(crate) arch: String,
@@ -81,13 +81,7 @@ impl Answer {
             step => {
                 let last = self.tries.last_mut()?;
                 match step {
-                    "python" => {
-                        last.python = Some(Python {
-                            version: text("version")?,
-                            arch: text("arch")?,
-                            path: text("path")?,
-                        });
-                    }
+                    "python" => last.python = Some(Python::deserialize(finding).ok()?),
                     "installed" => last.installed = Vec::deserialize(&finding["names"]).ok()?,
                     "begin" => last.begun = Some(text("what")?),
                     "fault" => last.faults.push((text("what")?, text("why")?)),

@@ -7,6 +7,8 @@ mod tests_of_probe;
 
 use std::time::Duration;
 
+use serde::Serialize;
+
 use self::answer::Answer;
 use crate::foundation::command::{CommandError, News, Output, Stream, Tool, Words};
 use crate::image::catalogue::{Accelerator, Check, Entry};
@@ -39,19 +41,23 @@ const FOREIGN: [&str; 15] = [
 ];
 
 /// What was found.
-#[derive(Debug, Clone, PartialEq, Eq, Default)]
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct Findings {
+    /// The framework that was tried.
+    pub framework: Option<String>,
+    /// The Python that has it.
+    #[serde(rename = "python")]
+    pub python_path: Option<String>,
     /// What the catalogue keeps of it.
     pub check: Check,
     /// What else is worth saying.
     pub notes: Vec<String>,
-    /// The framework that was tried.
-    pub framework: Option<String>,
-    /// The Python that has it.
-    pub python_path: Option<String>,
     /// What the framework was built for; `None`: it does not say.
+    #[serde(skip)]
     pub accelerators: Option<Vec<Accelerator>>,
     /// As `uname -m` has it in the image.
+    #[serde(skip)]
     pub arch: Option<String>,
 }
 

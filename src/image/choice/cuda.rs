@@ -25,18 +25,21 @@ const UNKNOWN_FROM: &str = "14";
 pub fn least_driver(cuda: &str) -> Option<&'static str> {
     let cuda = VersionRange::parse(cuda).ok()?;
     let known = VersionRange::parse(&format!("<{UNKNOWN_FROM}")).ok()?;
-    let from = |first: &str| {
-        VersionRange::parse(&format!(">={first}")).is_ok_and(|range| range.holds(&cuda))
-    };
-    let row = rows("driver").rev().find(|(first, _)| from(first));
+    let row = rows("driver")
+        .rev()
+        .find(|(first, _)| is_at_least(&cuda, first));
     row.filter(|_| known.holds(&cuda)).map(|(_, driver)| driver)
 }
 
 /// Whether a driver serves a CUDA version; `None` where that is not known.
 #[must_use]
 pub fn serves(driver: &str, cuda: &str) -> Option<bool> {
-    let least = VersionRange::parse(&format!(">={}", least_driver(cuda)?)).ok()?;
-    Some(least.holds(&VersionRange::parse(driver).ok()?))
+    let least = least_driver(cuda)?;
+    Some(is_at_least(&VersionRange::parse(driver).ok()?, least))
+}
+
+fn is_at_least(version: &VersionRange, least: &str) -> bool {
+    VersionRange::parse(&format!(">={least}")).is_ok_and(|range| range.holds(version))
 }
 
 /// The compute capability of a GPU by its name, such as `v100` or `Tesla V100-SXM2-32GB`; `None`: not known.
@@ -65,23 +68,20 @@ pub(crate) enum Serves {
 
 /// Whether a CUDA version makes code for GPUs of a compute capability; `None` where that is not known.
 pub(crate) fn makes_for(cuda: &str, capability: &str) -> Option<Serves> {
-    let is_least = |least: &str, version: &VersionRange| {
-        VersionRange::parse(&format!(">={least}")).is_ok_and(|range| range.holds(version))
-    };
     let (cuda, capability) = (
         VersionRange::parse(cuda).ok()?,
         VersionRange::parse(capability).ok()?,
     );
     let least = rows("least")
         .rev()
-        .find(|(first, _)| is_least(first, &cuda));
-    if let Some((_, least)) = least.filter(|(_, least)| !is_least(least, &capability)) {
+        .find(|(first, _)| is_at_least(&cuda, first));
+    if let Some((_, least)) = least.filter(|(_, least)| !is_at_least(&capability, least)) {
         return Some(Serves::Dropped(least));
     }
     let (_, first) = rows("first")
         .rev()
-        .find(|(known, _)| is_least(known, &capability))?;
-    Some(if is_least(first, &cuda) {
+        .find(|(known, _)| is_at_least(&capability, known))?;
+    Some(if is_at_least(&cuda, first) {
         Serves::Yes
     } else {
         Serves::TooOld(first)

@@ -5,7 +5,7 @@
 
 use crate::image::flags::Refusal;
 use crate::image::flags::draft::Draft;
-use crate::image::flags::variable_name::name_at;
+use crate::image::flags::variable::name_at;
 use crate::image::runtime::Feature;
 use crate::job::Bind;
 
@@ -18,10 +18,7 @@ const SYSTEM: [&str; 15] = [
 ];
 
 /// A bind and why it is given.
-struct Reasoned {
-    bind: Bind,
-    why: String,
-}
+type Reasoned = (Bind, String);
 
 pub(crate) fn add(draft: &mut Draft<'_>) -> Result<(), Refusal> {
     let mut binds = Vec::new();
@@ -30,10 +27,7 @@ pub(crate) fn add(draft: &mut Draft<'_>) -> Result<(), Refusal> {
         if !draft.assumed && !(draft.around.exists)(&bind.source) {
             return Err(Refusal::NoSource(bind.source));
         }
-        binds.push(Reasoned {
-            bind,
-            why: "`image.bind`".to_owned(),
-        });
+        binds.push((bind, "`image.bind`".to_owned()));
     }
     let workdir = draft.container.workdir.as_str();
     binds.extend(workdir_bind(draft, workdir, &binds));
@@ -41,13 +35,13 @@ pub(crate) fn add(draft: &mut Draft<'_>) -> Result<(), Refusal> {
         binds.extend(node_file(draft, name));
     }
     // What is bound later lies on top, so parents come first.
-    binds.sort_by_key(|Reasoned { bind, .. }| {
+    binds.sort_by_key(|(bind, _)| {
         bind.target
             .split('/')
             .filter(|part| !part.is_empty())
             .count()
     });
-    for Reasoned { bind, why } in &binds {
+    for (bind, why) in &binds {
         add_bind(draft, bind, why)?;
     }
     if !workdir.is_empty() {
@@ -62,7 +56,7 @@ pub(crate) fn add(draft: &mut Draft<'_>) -> Result<(), Refusal> {
 }
 
 fn workdir_bind(draft: &mut Draft<'_>, workdir: &str, binds: &[Reasoned]) -> Option<Reasoned> {
-    let is_target = |bind: &Reasoned| bind.bind.target.trim_end_matches('/') == workdir;
+    let is_target = |(bind, _): &Reasoned| bind.target.trim_end_matches('/') == workdir;
     if workdir.is_empty() || binds.iter().any(is_target) {
         return None;
     }
@@ -78,10 +72,7 @@ fn workdir_bind(draft: &mut Draft<'_>, workdir: &str, binds: &[Reasoned]) -> Opt
         target: workdir.to_owned(),
         read_only: false,
     };
-    Some(Reasoned {
-        bind,
-        why: "the job's working directory".to_owned(),
-    })
+    Some((bind, "the job's working directory".to_owned()))
 }
 
 fn node_file(draft: &mut Draft<'_>, name: &str) -> Option<Reasoned> {
@@ -98,10 +89,7 @@ fn node_file(draft: &mut Draft<'_>, name: &str) -> Option<Reasoned> {
         target: path,
         read_only: true,
     };
-    Some(Reasoned {
-        bind,
-        why: format!("{name}, which lies where no container looks"),
-    })
+    Some((bind, format!("{name}, which lies where no container looks")))
 }
 
 fn add_bind(draft: &mut Draft<'_>, bind: &Bind, why: &str) -> Result<(), Refusal> {
@@ -114,7 +102,10 @@ fn add_bind(draft: &mut Draft<'_>, bind: &Bind, why: &str) -> Result<(), Refusal
             "cannot bind {:?} to {:?}: control characters",
             bind.source, bind.target
         );
-        return Err(draft.unsupported(what, "bind a path without line breaks and tabs"));
+        return Err(Refusal::unsupported(
+            what,
+            "bind a path without line breaks and tabs",
+        ));
     }
     let mode = |word| if bind.read_only { word } else { "" };
     if paths.into_iter().all(|path| is_plain(path)) {
@@ -150,7 +141,7 @@ fn add_bind(draft: &mut Draft<'_>, bind: &Bind, why: &str) -> Result<(), Refusal
         bind.source,
         bind.target
     );
-    Err(draft.unsupported(
+    Err(Refusal::unsupported(
         what,
         "use a path without `:`, `,`, `\\`, `\"`, `^` and outer spaces, such as that of a symbolic link",
     ))
@@ -197,7 +188,10 @@ fn with_variables(draft: &Draft<'_>, bind: &Bind) -> Result<Bind, Refusal> {
             "the bind source {} is {source:?} on this node, which is not absolute",
             bind.source
         );
-        return Err(draft.unsupported(what, "let its variable hold an absolute path"));
+        return Err(Refusal::unsupported(
+            what,
+            "let its variable hold an absolute path",
+        ));
     }
     Ok(Bind {
         source,

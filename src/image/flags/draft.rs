@@ -1,6 +1,6 @@
 //! An invocation in the making, and what the rules look at.
 
-use crate::image::flags::{Container, Invocation, NodeFacts, Reason, Refusal};
+use crate::image::flags::{Container, Invocation, NodeFacts, Reason};
 use crate::image::runtime::Features;
 
 /// What the rules ask of the process that starts the container.
@@ -88,13 +88,5 @@ impl<'a> Draft<'a> {
             Some(runtime) => runtime.to_string(),
             None => format!("{} (of an unknown version)", self.node.command),
         }
-    }
-
-    pub(crate) fn unsupported(
-        &self,
-        what: impl Into<String>,
-        remedy: impl Into<String>,
-    ) -> Refusal {
-        Refusal::Unsupported(what.into(), remedy.into())
     }
 }

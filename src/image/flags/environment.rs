@@ -7,8 +7,7 @@ use std::collections::BTreeSet;
 
 use crate::image::flags::Refusal;
 use crate::image::flags::draft::Draft;
-use crate::image::flags::variable_name::is_name;
-use crate::image::flags::variable_value::literal;
+use crate::image::flags::variable::{is_name, literal};
 use crate::image::runtime::{Evaluation, Feature};
 
 /// Beginnings of names that a job needs under `--cleanenv`: of schedulers, of what starts and joins ranks, of dlrun.
@@ -122,7 +121,7 @@ fn give_of_job(
     if clean || matches!(name, "PATH" | "LD_LIBRARY_PATH") {
         let what = format!("{runtime} cannot pass the value of {name} on: it would change it");
         let remedy = "leave the line breaks, dollar signs, quotes and backslashes out of it, or put it into a file";
-        return Err(draft.unsupported(what, remedy));
+        return Err(Refusal::unsupported(what, remedy));
     }
     draft.reason(
         name,

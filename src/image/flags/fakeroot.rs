@@ -188,7 +188,7 @@ pub(crate) fn add(draft: &mut Draft<'_>) -> Result<(), Refusal> {
             }
         }
         Err(Unusable { why, remedy }) => {
-            return Err(draft.unsupported(
+            return Err(Refusal::unsupported(
                 format!("`--fakeroot` does not work on this node: {why}"),
                 remedy,
             ));

@@ -48,11 +48,11 @@ impl Maker {
     fn hidden_by(&self, draft: &Draft<'_>) -> Option<Mask> {
         let masks = self
             .masks
-            .map(|name| (draft.around.variables)(name).map(|value| Mask { name, value }));
+            .map(|name| (draft.around.variables)(name).map(|value| (name, value)));
         let names_one = masks
             .iter()
             .flatten()
-            .any(|mask| !NO_GPU.contains(&mask.value.trim()));
+            .any(|(_, value)| !NO_GPU.contains(&value.trim()));
         masks.into_iter().flatten().next().filter(|_| !names_one)
     }
 
@@ -61,16 +61,11 @@ impl Maker {
     }
 }
 
-/// A variable that hides GPUs.
-struct Mask {
-    name: &'static str,
-    value: String,
-}
+/// A variable that hides GPUs, and its value.
+type Mask = (&'static str, String);
 
-impl Mask {
-    fn fault(&self) -> String {
-        format!("{}={:?} leaves no GPU", self.name, self.value)
-    }
+fn mask_fault((name, value): &Mask) -> String {
+    format!("{name}={value:?} leaves no GPU")
 }
 
 pub(crate) fn add(draft: &mut Draft<'_>) -> Result<(), Refusal> {
@@ -97,7 +92,7 @@ pub(crate) fn add(draft: &mut Draft<'_>) -> Result<(), Refusal> {
             open.push(maker);
             continue;
         };
-        draft.reason(&format!("no {}", maker.flag), mask.fault());
+        draft.reason(&format!("no {}", maker.flag), mask_fault(&mask));
         is_nvidia_hidden |= !maker.is_amd();
         masks.push(mask);
     }
@@ -110,16 +105,12 @@ pub(crate) fn add(draft: &mut Draft<'_>) -> Result<(), Refusal> {
         _ if !there.is_empty() => give(draft, &grant, &there),
         Some(mask) if open.is_empty() || is_nvidia_hidden => {
             // The masks that the job sets itself tell what it wants; the scheduler's, what it has.
-            let is_own = draft
-                .container
-                .variables
-                .iter()
-                .any(|name| name == mask.name);
+            let is_own = draft.container.variables.iter().any(|name| name == mask.0);
             let is_meant = (is_own || !draft.container.gpus_asked) && !draft.container.require_gpu;
             if is_meant {
                 Ok(())
             } else {
-                lose(draft, mask.fault())
+                lose(draft, mask_fault(mask))
             }
         }
         _ => nothing(draft, &grant, &open),

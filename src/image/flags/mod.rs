@@ -12,17 +12,14 @@ pub mod fakeroot;
 mod fallback;
 mod gpu;
 mod node;
-mod preview;
 mod root_fs;
-mod variable_name;
-mod variable_value;
+mod variable;
 
-pub use choose::choose;
+pub use choose::{choose, preview};
 pub use container::Container;
 pub use draft::Surroundings;
 pub use fallback::bare;
 pub use node::{GpuFacts, Namespaces, NodeFacts, SubIds};
-pub use preview::preview;
 
 /// A flag, or a variable of the runtime, and why it is given.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -69,6 +66,10 @@ pub enum Refusal {
 }
 
 impl Refusal {
+    fn unsupported(what: String, remedy: impl Into<String>) -> Self {
+        Self::Unsupported(what, remedy.into())
+    }
+
     /// What to do about it.
     #[must_use]
     pub fn remedy(&self) -> String {

@@ -20,9 +20,10 @@ pub(crate) fn add(draft: &mut Draft<'_>) -> Result<(), Refusal> {
                  starter",
                 draft.runtime()
             );
-            return Err(
-                draft.unsupported(what, format!("{ASK_NAMESPACES}; or for `apptainer-suid`"))
-            );
+            return Err(Refusal::unsupported(
+                what,
+                format!("{ASK_NAMESPACES}; or for `apptainer-suid`"),
+            ));
         }
         (_, true) if !draft.container.fakeroot && !draft.has_option(&["-u", "--userns"]) => {
             return Ok(());

@@ -6,7 +6,7 @@ use crate::image::catalogue::Accelerator;
 use crate::image::choice::meant;
 
 use crate::image::recipe::header::{Pin, Recipe};
-use crate::image::recipe::{Site, Target, built_in};
+use crate::image::recipe::{Target, built_in};
 
 /// What was chosen.
 pub(crate) struct Choice {
@@ -15,10 +15,10 @@ pub(crate) struct Choice {
     pub(crate) compiler: String,
 }
 
-/// The first recipe and the first of its pins that serve `target`: the user's recipes come before the site's, those before
+/// The first recipe and the first of its pins that serve `target`. Those of the files, `own`, come first: the user's recipes come before the site's, those before
 /// the built-in ones, and a name that came before hides a later one.
-pub(crate) fn choose(target: &Target, site: &Site) -> Result<Choice, Vec<Problem>> {
-    let mut recipes = site.recipes.clone();
+pub(crate) fn choose(target: &Target, own: &[Recipe]) -> Result<Choice, Vec<Problem>> {
+    let mut recipes = own.to_vec();
     for recipe in built_in() {
         if recipes.iter().all(|known| known.name != recipe.name) {
             recipes.push(recipe);

@@ -3,17 +3,17 @@
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 
-use crate::config::{Origin, Owner};
+use crate::config::{Owner, RecipeTable};
 use crate::foundation::diagnostic::Problem;
 use crate::foundation::units::Bytes;
-use crate::image::catalogue::{Accelerator, Entry, Place};
+use crate::image::catalogue::{Accelerator, Entry};
 use crate::job::Provenance;
 
 use crate::image::fingerprint;
 use crate::image::recipe::choice::{Choice, choose};
 use crate::image::recipe::fill::{Values, fill};
 use crate::image::recipe::values::{basic, files, plain, setup};
-use crate::image::recipe::{Site, Target};
+use crate::image::recipe::{Recipe, Target};
 
 /// A definition file, and what is known of the image that it makes.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -33,12 +33,17 @@ pub struct Definition {
     pub notes: Vec<String>,
 }
 
-/// Writes the definition of an image for `target`.
+/// Writes the definition of an image for `target`, by the recipes of files (see [`crate::image::recipe::recipes_in`]) and by
+/// those that are built in.
 ///
 /// # Errors
 /// With why each recipe of the framework does not serve, or with what cannot be put into a definition.
-pub fn definition(target: &Target, site: &Site) -> Result<Definition, Vec<Problem>> {
-    let choice = choose(target, site)?;
+pub fn definition(
+    target: &Target,
+    site: &RecipeTable,
+    recipes: &[Recipe],
+) -> Result<Definition, Vec<Problem>> {
+    let choice = choose(target, recipes)?;
     let mut values = basic(target, &choice, site)?;
     let base = base(&choice, site, &values)?;
     let compiled = choice.recipe.provenance == Provenance::Source;
@@ -73,9 +78,11 @@ pub fn definition(target: &Target, site: &Site) -> Result<Definition, Vec<Proble
         &hash,
     );
     let (recipe, pin) = (&choice.recipe, &choice.pin);
-    let place = Place::Path(PathBuf::new());
-    let (owner, origin) = (Owner::User, Origin::Default);
     let entry = Entry {
+        name,
+        framework: recipe.framework.clone(),
+        version: pin.version.clone(),
+        owner: Owner::User,
         provenance: Some(recipe.provenance),
         compilers: Some(choice.compiler.clone())
             .filter(|compiler| compiler != "none")
@@ -88,7 +95,7 @@ pub fn definition(target: &Target, site: &Site) -> Result<Definition, Vec<Proble
         packages: target.with.clone(),
         microarch,
         recipe: Some(format!("{} {}", recipe.name, &hash[..12])),
-        ..Entry::new(&name, place, &recipe.framework, &pin.version, owner, origin)
+        ..Entry::default()
     };
     Ok(Definition {
         text,
@@ -116,14 +123,14 @@ fn with_recipe_name(choice: &Choice, problems: Vec<Problem>) -> Vec<Problem> {
 }
 
 /// The image to begin with: a URI, or an absolute path.
-fn base(choice: &Choice, site: &Site, values: &Values) -> Result<String, Vec<Problem>> {
+fn base(choice: &Choice, site: &RecipeTable, values: &Values) -> Result<String, Vec<Problem>> {
     let of_recipe =
         fill(&choice.recipe.base, values).map_err(|problems| with_recipe_name(choice, problems))?;
     let (name, uri) = of_recipe
         .trim()
         .split_once(char::is_whitespace)
         .unwrap_or((of_recipe.trim(), ""));
-    let base = match (site.bases.get(name), uri.trim()) {
+    let base = match (site.base.get(name), uri.trim()) {
         (Some(base), _) => base.clone(),
         (None, "") if name.starts_with('/') || name.contains(':') => name.to_owned(),
         (None, "") => {
@@ -247,9 +254,9 @@ mod tests {
 
     #[test]
     fn the_same_target_gives_the_same_bytes_and_another_one_another_hash() {
-        let (target, site) = (Target::new("tensorflow", "x86_64"), Site::default());
-        let first = definition(&target, &site).expect("it serves");
-        assert_eq!(definition(&target, &site).as_ref(), Ok(&first));
+        let (target, site) = (Target::new("tensorflow", "x86_64"), RecipeTable::default());
+        let first = definition(&target, &site, &[]).expect("it serves");
+        assert_eq!(definition(&target, &site, &[]).as_ref(), Ok(&first));
         let (_, hash) = first.entry.name.rsplit_once('-').expect("a hash");
         assert!(
             first.text.contains(&format!("    dlrun.definition {hash}")),
@@ -262,7 +269,7 @@ mod tests {
             ..target
         };
         assert_ne!(
-            definition(&with_xla, &site)
+            definition(&with_xla, &site, &[])
                 .expect("it serves")
                 .entry
                 .recipe,

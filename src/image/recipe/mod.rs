@@ -15,10 +15,7 @@ mod fill;
 mod header;
 mod values;
 
-use std::collections::BTreeMap;
-use std::path::PathBuf;
-
-use crate::config::{Origin, RecipeTable, VersionRange};
+use crate::config::VersionRange;
 use crate::image::catalogue::Accelerator;
 use crate::job::Provenance;
 
@@ -60,58 +57,6 @@ impl Target {
             framework: framework.to_owned(),
             arch: arch.to_owned(),
             ..Self::default()
-        }
-    }
-}
-
-/// What the site says of builds: `[recipes]`, and recipes from its files.
-#[derive(Debug, Clone, PartialEq, Eq, Default)]
-pub struct Site {
-    /// Images to begin with, by name: URIs or absolute paths of SIF files and sandboxes.
-    pub bases: BTreeMap<String, String>,
-    /// The package index that `pip` asks; `None`: its own default.
-    pub pip_index: Option<String>,
-    /// A second index.
-    pub pip_extra_index: Option<String>,
-    /// Hosts whose certificates `pip` does not check.
-    pub pip_trusted: Vec<String>,
-    /// A file of certificates on the building machine that downloads of the build trust.
-    pub certificates: Option<PathBuf>,
-    /// Mirrors by what they mirror: `debian`, `debian-security`, `ubuntu`.
-    pub apt_mirrors: BTreeMap<String, String>,
-    /// What stands in place of `https://github.com`.
-    pub git_mirror: Option<String>,
-    /// Variables of the build, such as `https_proxy`. They stay in the image's definition file.
-    pub environment: BTreeMap<String, String>,
-    /// Recipes of the site and of the user, those that win first.
-    pub recipes: Vec<Recipe>,
-}
-
-impl Site {
-    /// What settings and files say. `recipes` are the user's, then the site's.
-    #[must_use]
-    pub fn new(table: &RecipeTable, recipes: Vec<Recipe>) -> Self {
-        let value = |name: &str| table.values.get(name).map(|(value, _)| value.clone());
-        let named = |table: &BTreeMap<String, (String, Origin)>| {
-            table
-                .iter()
-                .map(|(name, (value, _))| (name.clone(), value.clone()))
-                .collect()
-        };
-        Self {
-            bases: named(&table.bases),
-            pip_index: value("pip_index"),
-            pip_extra_index: value("pip_extra_index"),
-            pip_trusted: table
-                .pip_trusted
-                .as_ref()
-                .map(|(hosts, _)| hosts.clone())
-                .unwrap_or_default(),
-            certificates: value("certificates").map(PathBuf::from),
-            apt_mirrors: named(&table.apt_mirrors),
-            git_mirror: value("git_mirror"),
-            environment: named(&table.environment),
-            recipes,
         }
     }
 }

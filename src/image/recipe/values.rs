@@ -2,14 +2,15 @@
 
 use std::fmt::Write as _;
 
+use crate::config::RecipeTable;
 use crate::foundation::diagnostic::Problem;
 use crate::image::catalogue::Accelerator;
 
 use crate::image::choice::compiler_flag;
+use crate::image::recipe::Target;
 use crate::image::recipe::choice::Choice;
 use crate::image::recipe::fill::Values;
 use crate::image::recipe::header::Pin;
-use crate::image::recipe::{Site, Target};
 
 /// Graph compilers that conditions may name.
 const COMPILERS: [&str; 4] = ["xla", "inductor", "ngraph", "glow"];
@@ -44,7 +45,11 @@ fn quoted(text: &str) -> String {
 }
 
 /// All values but those that depend on others: base, labels, set-up.
-pub(crate) fn basic(target: &Target, choice: &Choice, site: &Site) -> Result<Values, Vec<Problem>> {
+pub(crate) fn basic(
+    target: &Target,
+    choice: &Choice,
+    site: &RecipeTable,
+) -> Result<Values, Vec<Problem>> {
     let mut problems = Vec::new();
     let mut values = Values::new();
     let mut set = |name: &str, value: &str| {
@@ -152,7 +157,7 @@ fn address(what: &str, text: &str) -> Result<(), Problem> {
 }
 
 /// The `%files` section, or nothing.
-pub(crate) fn files(site: &Site) -> Result<String, Vec<Problem>> {
+pub(crate) fn files(site: &RecipeTable) -> Result<String, Vec<Problem>> {
     let Some(path) = &site.certificates else {
         return Ok(String::new());
     };
@@ -167,7 +172,7 @@ pub(crate) fn files(site: &Site) -> Result<String, Vec<Problem>> {
 }
 
 /// What `%post` begins with: settings of the build, and the functions that recipes use.
-pub(crate) fn setup(site: &Site) -> Result<String, Vec<Problem>> {
+pub(crate) fn setup(site: &RecipeTable) -> Result<String, Vec<Problem>> {
     let mut problems = Vec::new();
     let mut out = String::from(SETUP);
     let mut export = |name: &str, value: &str| {
@@ -182,13 +187,12 @@ pub(crate) fn setup(site: &Site) -> Result<String, Vec<Problem>> {
             export(name, index);
         }
     }
-    if !site.pip_trusted.is_empty() {
-        problems.extend(
-            site.pip_trusted
-                .iter()
-                .filter_map(|host| plain("`recipes.pip_trusted`", host).err()),
-        );
-        export("PIP_TRUSTED_HOST", &site.pip_trusted.join(" "));
+    if let Some(hosts) = site.pip_trusted.as_ref().filter(|hosts| !hosts.is_empty()) {
+        let faults = hosts
+            .iter()
+            .filter_map(|host| plain("`recipes.pip_trusted`", host).err());
+        problems.extend(faults);
+        export("PIP_TRUSTED_HOST", &hosts.join(" "));
     }
     if site.certificates.is_some() {
         for name in [
@@ -205,7 +209,7 @@ pub(crate) fn setup(site: &Site) -> Result<String, Vec<Problem>> {
         problems.extend(variable(name, value).err());
         export(name, value);
     }
-    for (of, mirror) in &site.apt_mirrors {
+    for (of, mirror) in &site.apt_mirror {
         problems.extend(address(&format!("`recipes.apt_mirror.{of}`"), mirror).err());
         export(&format!("apt_mirror_{}", of.replace('-', "_")), mirror);
         if !["debian", "debian-security", "ubuntu"].contains(&of.as_str()) {

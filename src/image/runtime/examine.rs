@@ -16,9 +16,9 @@ use crate::image::runtime::apptainer::installation::Installation;
 use crate::image::runtime::apptainer::namespaces;
 use crate::image::runtime::apptainer::subids;
 use crate::image::runtime::failure::ContainerError;
-use crate::image::runtime::find::find_runtime;
 use crate::image::runtime::gpus;
 use crate::image::runtime::host_view::HostView;
+use crate::image::runtime::kinds::commands;
 
 /// A node with its runtime.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -36,29 +36,13 @@ pub struct Node {
 /// Under load 22 (2 CPUs) `--version` took 2 s.
 const PATIENCE: Duration = Duration::from_secs(20);
 
-/// Looks at this node, for the runtime that was `asked` for, else the first of `PATH`.
+/// Looks at the machine that `around` shows, for the runtime that was `asked` for, else the first of `PATH`.
 ///
 /// `gpus_wanted`: whether to ask the linker's cache for CUDA's library too, a few milliseconds.
 ///
 /// # Errors
 /// There is no runtime, or it does not run. What else cannot be found out is a fact that is missing.
-pub fn node_facts(asked: Option<&Path>, gpus_wanted: bool) -> Result<NodeFacts, ContainerError> {
-    Ok(examine(asked, gpus_wanted)?.facts)
-}
-
-/// [`node_facts`] with where things lie.
-///
-/// # Errors
-/// As [`node_facts`].
-pub fn examine(asked: Option<&Path>, gpus_wanted: bool) -> Result<Node, ContainerError> {
-    examine_in(&HostView::of_this_machine(), asked, gpus_wanted)
-}
-
-/// [`node_facts`] and [`examine`] of the machine as `around` shows it.
-///
-/// # Errors
-/// As [`node_facts`].
-pub fn examine_in(
+pub fn examine(
     around: &HostView<'_>,
     asked: Option<&Path>,
     gpus_wanted: bool,
@@ -97,6 +81,26 @@ pub fn examine_in(
         squashfuse,
         said,
     })
+}
+
+/// The runtime's command, absolute: the one that was asked for, else the first apptainer of `PATH`, else the first
+/// singularity.
+///
+/// # Errors
+/// [`ContainerError::NoRuntime`], [`ContainerError::RuntimeMissing`].
+pub fn find_runtime(
+    around: &HostView<'_>,
+    asked: Option<&Path>,
+) -> Result<PathBuf, ContainerError> {
+    let dirs = around.program_dirs();
+    let Some(asked) = asked else {
+        let mut commands = commands().into_iter();
+        let found = commands.find_map(|command| find_in(command, &dirs));
+        return found.ok_or(ContainerError::NoRuntime);
+    };
+    let missing = || ContainerError::RuntimeMissing(asked.to_owned());
+    let found = find_in(asked, &dirs).ok_or_else(missing)?;
+    std::path::absolute(found).map_err(|_| missing())
 }
 
 /// What `--version` says, in one line. A runtime that is slow is none that does not work: then nothing is said.
@@ -189,7 +193,7 @@ mod tests {
                 root: self.root.path(),
                 variable: &variable,
             };
-            examine_in(&around, None, false)
+            examine(&around, None, false)
         }
     }
 
@@ -248,8 +252,7 @@ mod tests {
             root: fake.root.path(),
             variable: &|_| None,
         };
-        let error =
-            examine_in(&around, Some(Path::new("/no/such/runtime")), false).expect_err("none");
+        let error = examine(&around, Some(Path::new("/no/such/runtime")), false).expect_err("none");
         assert!(error.to_string().contains("/no/such/runtime"), "{error}");
         // One that says nothing that is known runs all the same.
         fake.runtime("echo what");

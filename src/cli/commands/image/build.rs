@@ -25,7 +25,7 @@ pub(crate) struct PrintedDefinition<'a> {
 /// Runs the verb.
 pub(crate) fn run(session: &Session, args: &ImageBuild) -> Result<u8, Error> {
     let owner = owner(args.site);
-    let definition = definition_for(&target(args)?, &session.recipes()?)?;
+    let definition = definition_for(session, &target(args)?)?;
     let order = Order {
         force: args.force,
         ..order_of_recipe(session, &definition, args.name.as_deref(), owner)?

@@ -15,7 +15,7 @@ use crate::app::session::Session;
 use crate::cli::args::ImageCheck;
 use crate::cli::table::Rows;
 use crate::image::catalogue::look_at_files;
-use crate::image::catalogue::{Catalogue, Check, Entry, FileState, Place};
+use crate::image::catalogue::{Catalogue, Entry, FileState, Place};
 use crate::image::check::Findings;
 
 /// What a word of the command line names: one with a slash is a file or a URI; another is a name, or else a file that lies
@@ -46,18 +46,16 @@ struct CheckedImage {
     image: String,
     ok: bool,
     #[serde(flatten)]
-    findings: Option<CheckFindings>,
+    findings: Option<KeptFindings>,
     #[serde(skip_serializing_if = "Option::is_none")]
     error: Option<ErrorAnswer>,
 }
 
 #[derive(Serialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
-struct CheckFindings {
-    framework: Option<String>,
-    python: Option<String>,
-    check: Check,
-    notes: Vec<String>,
+struct KeptFindings {
+    #[serde(flatten)]
+    found: Findings,
     kept_in: Option<PathBuf>,
 }
 
@@ -88,8 +86,16 @@ pub(crate) fn run(session: &Session, args: &ImageCheck) -> Result<u8, Error> {
                 if !found.check.problems.is_empty() {
                     worst = worst.max(Kind::JobFile.code());
                 }
-                images.push(CheckedImage::new(name, &found, kept.transpose()?));
                 text.push_str(&found_to_text(name, &found));
+                images.push(CheckedImage {
+                    image: name.clone(),
+                    ok: found.check.problems.is_empty(),
+                    findings: Some(KeptFindings {
+                        found,
+                        kept_in: kept.transpose()?,
+                    }),
+                    error: None,
+                });
             }
             // Of one image it is the command's failure; of several the rest is tried.
             Err(error) if wanted.len() == 1 || error.kind == Kind::TryAgain => return Err(error),
@@ -124,23 +130,6 @@ pub(super) fn place_of(word: &str) -> Result<Place, Error> {
         path.to_str().ok_or_else(not_text)?.to_owned()
     };
     Place::parse(&text).map_err(|problem| Error::new(Kind::Usage, problem))
-}
-
-impl CheckedImage {
-    fn new(name: &str, found: &Findings, kept_in: Option<PathBuf>) -> Self {
-        Self {
-            image: name.to_owned(),
-            ok: found.check.problems.is_empty(),
-            findings: Some(CheckFindings {
-                framework: found.framework.clone(),
-                python: found.python_path.clone(),
-                check: found.check.clone(),
-                notes: found.notes.clone(),
-                kept_in,
-            }),
-            error: None,
-        }
-    }
 }
 
 /// What was found, for people.

@@ -15,7 +15,7 @@ pub(crate) fn run(session: &Session, args: &ImagePull) -> Result<u8, Error> {
     // The URI that the site has for this one, as for jobs.
     if uri.contains("://") {
         let found = fetched(&uri, session.settings.tables()).map_err(|unknown| {
-            Error::new(Kind::Usage, unknown.to_string()).hinted(unknown.hint())
+            Error::new(Kind::Usage, unknown.message).hinted(unknown.hint.unwrap_or_default())
         })?;
         for reason in &found.reasons {
             session.note(&format!("{}: {reason}", found.uri));

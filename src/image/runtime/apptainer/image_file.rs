@@ -3,54 +3,28 @@
 use std::fs::{self, Metadata, OpenOptions};
 use std::io::Read;
 use std::os::unix::fs::OpenOptionsExt;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use nix::fcntl::OFlag;
 use nix::sys::utsname::uname;
 
 use crate::foundation::filesystem::modified_ms;
-use crate::image::runtime::apptainer::sif::{self, Sif, SifFault};
+use crate::image::runtime::apptainer::sif::{self, SifFault};
 use crate::image::runtime::failure::ContainerError;
 
 /// An image that a runtime reads.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ImageFile {
-    /// Where it was looked for, absolute.
-    pub path: PathBuf,
-    /// What it is.
-    pub kind: ImageKind,
+    /// What it is: `sif`, `sandbox` (a directory), or as Singularity 2 made them a bare `squashfs` or `ext3` file.
+    pub form: &'static str,
+    /// The UUID of a SIF file.
+    pub uuid: Option<String>,
     /// As `uname -m` has it; `None`: it cannot be told without running it.
     pub arch: Option<String>,
     /// Length in bytes; `None` for a directory.
     pub size_bytes: Option<u64>,
     /// When its content was last changed, in Unix milliseconds; of a directory, when an entry of it was.
     pub modified_ms: u64,
-}
-
-/// A kind of image.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub enum ImageKind {
-    /// A SIF file.
-    Sif(Sif),
-    /// A directory.
-    Sandbox,
-    /// A bare squashfs file, as Singularity 2 made them.
-    Squashfs,
-    /// A bare ext3 file, likewise.
-    Ext3,
-}
-
-impl ImageKind {
-    /// In a word.
-    #[must_use]
-    pub fn as_str(&self) -> &'static str {
-        match self {
-            Self::Sif(_) => "sif",
-            Self::Sandbox => "sandbox",
-            Self::Squashfs => "squashfs",
-            Self::Ext3 => "ext3",
-        }
-    }
 }
 
 /// What the runtimes read before they decide (Apptainer 1.4, `pkg/image/image.go`); a shorter file is no image to them.
@@ -64,9 +38,8 @@ pub fn inspect(path: &Path) -> Result<ImageFile, ContainerError> {
     let failed = |source| ContainerError::Read(path.to_owned(), source);
     let not = |why: String| ContainerError::NotAnImage(path.to_owned(), why);
     let found = fs::metadata(path).map_err(failed)?;
-    let absolute = std::path::absolute(path).map_err(failed)?;
     if found.is_dir() {
-        return sandbox(&absolute, &found).map_err(|why| not(why.to_owned()));
+        return sandbox(path, &found).map_err(|why| not(why.to_owned()));
     }
     if !found.is_file() {
         return Err(not("it is neither a file nor a directory".to_owned()));
@@ -85,25 +58,21 @@ pub fn inspect(path: &Path) -> Result<ImageFile, ContainerError> {
         .take(HEAD as u64)
         .read_to_end(&mut head)
         .map_err(failed)?;
-    let (kind, arch) = if sif::has_magic(&head) {
+    let (form, uuid, arch) = if sif::has_magic(&head) {
         let sif = sif::read(&mut file, found.len()).map_err(|fault| match fault {
             SifFault::Read(source) => failed(source),
             fault => not(fault.to_string()),
         })?;
-        let arch = sif.arch.map(str::to_owned);
-        (ImageKind::Sif(sif), arch)
+        ("sif", Some(sif.uuid), sif.arch.map(str::to_owned))
     } else {
-        (
-            bare_kind(&head).ok_or_else(|| not(nature(&head).to_owned()))?,
-            None,
-        )
+        let form = bare_form(&head).ok_or_else(|| not(nature(&head).to_owned()))?;
+        (form, None, None)
     };
-    let size_bytes = Some(found.len());
     Ok(ImageFile {
-        path: absolute,
-        kind,
+        form,
+        uuid,
         arch,
-        size_bytes,
+        size_bytes: Some(found.len()),
         modified_ms: modified_ms(&found),
     })
 }
@@ -119,18 +88,17 @@ fn sandbox(path: &Path, found: &Metadata) -> Result<ImageFile, &'static str> {
     if !has(".singularity.d") && !has("bin/sh") {
         return Err("the directory has neither `.singularity.d` nor `bin/sh`");
     }
-    let modified_ms = modified_ms(found);
     Ok(ImageFile {
-        path: path.to_owned(),
-        kind: ImageKind::Sandbox,
+        form: "sandbox",
+        uuid: None,
         arch: None,
         size_bytes: None,
-        modified_ms,
+        modified_ms: modified_ms(found),
     })
 }
 
 /// A file system without a SIF around it; where a line to start it stands before, it begins behind that line.
-fn bare_kind(head: &[u8]) -> Option<ImageKind> {
+fn bare_form(head: &[u8]) -> Option<&'static str> {
     if head.len() < HEAD {
         return None;
     }
@@ -143,8 +111,8 @@ fn bare_kind(head: &[u8]) -> Option<ImageKind> {
         head.get(begin + offset..begin + offset + magic.len()) == Some(magic)
     };
     match () {
-        () if at(0, b"hsqs") => Some(ImageKind::Squashfs),
-        () if at(1080, b"\x53\xef") => Some(ImageKind::Ext3),
+        () if at(0, b"hsqs") => Some("squashfs"),
+        () if at(1080, b"\x53\xef") => Some("ext3"),
         () => None,
     }
 }
@@ -213,16 +181,16 @@ mod tests {
     fn files_are_told_by_their_content() {
         let found = told(&sif()).expect("a SIF");
         assert_eq!(
-            (found.kind.as_str(), found.arch.as_deref(), found.size_bytes),
+            (found.form, found.arch.as_deref(), found.size_bytes),
             ("sif", Some("x86_64"), Some(8192))
         );
-        assert!(found.modified_ms > 1_600_000_000_000 && found.path.is_absolute());
+        assert!(found.modified_ms > 1_600_000_000_000);
         for (bytes, kind) in [
             (with(0, b"hsqs"), "squashfs"),
             (with(1080, b"\x53\xef"), "ext3"),
             (with(0, b"#!/usr/bin/env run-singularity\nhsqs"), "squashfs"),
         ] {
-            assert_eq!(told(&bytes).expect("an image").kind.as_str(), kind);
+            assert_eq!(told(&bytes).expect("an image").form, kind);
         }
         let half = told(&sif()[..5000]).expect_err("half");
         assert!(
@@ -288,7 +256,7 @@ mod tests {
         put("bin/sh", b"#!/bin/false");
         let found = inspect(dir.path()).expect("a sandbox");
         assert_eq!(
-            (found.kind.as_str(), found.arch.as_deref(), found.size_bytes),
+            (found.form, found.arch.as_deref(), found.size_bytes),
             ("sandbox", None, None)
         );
         put("oci-layout", b"{}");
@@ -314,8 +282,8 @@ mod tests {
             assert_eq!(runs_on(arch, machine), runs, "{arch} on {machine}");
         }
         let image = |arch: Option<&str>| ImageFile {
-            path: "/a.sif".into(),
-            kind: ImageKind::Squashfs,
+            form: "squashfs",
+            uuid: None,
             arch: arch.map(str::to_owned),
             size_bytes: Some(1),
             modified_ms: 0,

@@ -20,11 +20,11 @@ use std::io::{self, Read, Seek, SeekFrom};
 
 /// What the header and the table of a SIF file say.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Sif {
+pub(crate) struct Sif {
     /// The UUID that the file got when it was made, in the usual form.
-    pub uuid: String,
+    pub(crate) uuid: String,
     /// As `uname -m` has it; `None`: the file does not say, or says what is not known here.
-    pub arch: Option<&'static str>,
+    pub(crate) arch: Option<&'static str>,
 }
 
 /// Why something is no SIF that can be used.

@@ -11,7 +11,7 @@ use std::time::Duration;
 
 use crate::foundation::diagnostic::chain_text;
 use crate::image::flags::{self, Container, Invocation, Reason, Refusal, Surroundings};
-use crate::image::runtime::{ContainerError, ImageKind, inspect, node_facts};
+use crate::image::runtime::{ContainerError, HostView, examine, inspect};
 use crate::job::{Bind, GpuMode};
 use crate::node::supervise::events;
 use crate::record::{ContainerRecord, ContainerRuntime, FlagReason, ImageIdentity, RunImage};
@@ -222,7 +222,8 @@ fn by_the_node(
     }
     let asked = container.runtime.as_deref().map(Path::new);
     let wants_gpu = container.gpu != GpuMode::None && has_nvidia_driver();
-    let facts = node_facts(asked, wants_gpu).map_err(Closed::NoRuntime)?;
+    let node = examine(&HostView::of_this_machine(), asked, wants_gpu);
+    let facts = node.map_err(Closed::NoRuntime)?.facts;
     let names: Vec<String> = variables
         .keys()
         .filter(|name| *name != ENV_NAMES)
@@ -250,13 +251,9 @@ fn by_the_node(
 /// What the image is, for the record; what is wrong with it the runtime says.
 fn identity(source: &Path) -> Option<ImageIdentity> {
     let file = inspect(Some(source).filter(|source| source.is_absolute())?).ok()?;
-    let uuid = match &file.kind {
-        ImageKind::Sif(sif) => Some(sif.uuid.clone()),
-        _ => None,
-    };
     Some(ImageIdentity {
-        form: file.kind.as_str().to_owned(),
-        uuid,
+        form: file.form.to_owned(),
+        uuid: file.uuid,
         size_bytes: file.size_bytes,
         modified_at_ms: Some(file.modified_ms),
     })

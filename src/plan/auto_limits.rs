@@ -4,8 +4,8 @@
 //! that are only similar.
 
 use super::PlannedResources;
+use super::decisions::Resolver;
 use super::forecast_text::{self, whole_bytes};
-use super::resolver::Resolver;
 use super::similar_runs::{Ladder, Needed};
 use super::site_check::wanted;
 use crate::config::site::{self, NodeType, Queue, SiteModel, Wanted};

@@ -1,11 +1,12 @@
-//! The rules of the configuration: which of them hold for a job, and what they attach to it.
+//! The rules of the configuration: what the house forbids and requires, which rules hold for a job, and what they attach
+//! to it.
 
-use super::Step;
-use super::resolver::{Resolver, values};
+use super::decisions::{Resolver, values};
 use super::secrets::shown_argv;
-use crate::config::{Condition, Rule, Subject, VersionRange, Wanted};
+use super::{PlannedResources, Step};
+use crate::config::{Condition, HouseRule, Rule, Subject, VersionRange, Wanted};
 use crate::foundation::diagnostic::Problem;
-use crate::job::Located;
+use crate::job::{Located, Resources};
 use crate::scheduler::adapter_for;
 
 impl Resolver<'_> {
@@ -61,6 +62,48 @@ impl Resolver<'_> {
             }
         }
         self.add_the_jobs_own();
+    }
+
+    /// What the site forbids and requires. A local job is none of its business.
+    pub(super) fn house_rules(&mut self) {
+        if self.is_local() {
+            return;
+        }
+        let settings = self.settings;
+        let house = &settings.tables().house;
+        let reason = |rule: &HouseRule| {
+            rule.reason
+                .as_ref()
+                .map(|why| format!(": {why}"))
+                .unwrap_or_default()
+        };
+        for rule in &house.forbid {
+            let Some(span) = self.spec.resources.spans.get(rule.key) else {
+                continue;
+            };
+            let message = format!(
+                "`resources.{}` is forbidden at this site{}",
+                rule.key,
+                reason(rule)
+            );
+            let hint = format!("take it out of the job file; {} forbids it", rule.origin);
+            self.problems
+                .push(Problem::at(span.clone(), message).hinted(hint));
+        }
+        let (resources, spec) = (&self.plan.resources, &self.spec.resources);
+        for rule in house
+            .require
+            .iter()
+            .filter(|rule| !is_set(resources, spec, rule.key))
+        {
+            let message = format!(
+                "`resources.{}` is required at this site{}",
+                rule.key,
+                reason(rule)
+            );
+            let hint = format!("write it under [resources]; {} requires it", rule.origin);
+            self.problems.push(Problem::of_file(message).hinted(hint));
+        }
     }
 
     fn house_prologue(&mut self) {
@@ -317,6 +360,13 @@ fn accelerators(gpus: Option<&str>) -> Vec<String> {
         .rsplit_once(':')
         .map(|(kind, _)| kind.to_ascii_lowercase());
     std::iter::once("nvidia".to_owned()).chain(kind).collect()
+}
+
+/// Says whether the job ends up with a value, be it from the job file or from elsewhere.
+fn is_set(resources: &PlannedResources, asked: &Resources, key: &str) -> bool {
+    resources
+        .has(key)
+        .unwrap_or_else(|| asked.spans.contains_key(key))
 }
 
 #[cfg(test)]

@@ -1,10 +1,9 @@
-//! The site's house rules, and what it says of its kinds of GPUs.
+//! The GPUs and CPUs that a job gets, by what the site says of its kinds of GPUs.
 
-use super::PlannedResources;
-use super::resolver::{JOB_FILE, Resolver};
-use crate::config::{GpuTable, House, HouseRule};
+use super::decisions::{JOB_FILE, Resolver};
+use crate::config::{GpuTable, House};
 use crate::foundation::diagnostic::Problem;
-use crate::job::{Resources, kind_and_count};
+use crate::job::kind_and_count;
 
 /// What `[gpus]` makes of the GPUs that a job asks for.
 #[derive(Debug, Default)]
@@ -181,48 +180,6 @@ impl Resolver<'_> {
             }
         }
     }
-
-    /// What the site forbids and requires. A local job is none of its business.
-    pub(super) fn house_rules(&mut self) {
-        if self.is_local() {
-            return;
-        }
-        let settings = self.settings;
-        let house = &settings.tables().house;
-        let reason = |rule: &HouseRule| {
-            rule.reason
-                .as_ref()
-                .map(|why| format!(": {why}"))
-                .unwrap_or_default()
-        };
-        for rule in &house.forbid {
-            let Some(span) = self.spec.resources.spans.get(rule.key) else {
-                continue;
-            };
-            let message = format!(
-                "`resources.{}` is forbidden at this site{}",
-                rule.key,
-                reason(rule)
-            );
-            let hint = format!("take it out of the job file; {} forbids it", rule.origin);
-            self.problems
-                .push(Problem::at(span.clone(), message).hinted(hint));
-        }
-        let (resources, spec) = (&self.plan.resources, &self.spec.resources);
-        for rule in house
-            .require
-            .iter()
-            .filter(|rule| !is_set(resources, spec, rule.key))
-        {
-            let message = format!(
-                "`resources.{}` is required at this site{}",
-                rule.key,
-                reason(rule)
-            );
-            let hint = format!("write it under [resources]; {} requires it", rule.origin);
-            self.problems.push(Problem::of_file(message).hinted(hint));
-        }
-    }
 }
 
 /// CPUs that go with so many GPUs: by their type, else by the house rule.
@@ -236,11 +193,4 @@ fn cores_of(house: &House, gpu: Option<&GpuTable>, number: u32) -> Option<(u32, 
         cores.saturating_mul(number),
         format!("{origin}: {cores} go with each of {number} GPUs"),
     ))
-}
-
-/// Says whether the job ends up with a value, be it from the job file or from elsewhere.
-fn is_set(resources: &PlannedResources, asked: &Resources, key: &str) -> bool {
-    resources
-        .has(key)
-        .unwrap_or_else(|| asked.spans.contains_key(key))
 }

@@ -1,4 +1,4 @@
-//! Values of variables, byte for byte.
+//! Names of variables, and their values byte for byte.
 //!
 //! Most runtimes hand the value of `APPTAINERENV_X` to a shell in the container, which would run `$(..)` in it.
 
@@ -31,4 +31,21 @@ fn escaped(value: &str, double_quotes_too: bool) -> String {
         out.push(c);
     }
     out
+}
+
+/// Whether a shell takes it for a name. Functions that bash exports have others, which break the container's shell.
+pub(crate) fn is_name(text: &str) -> bool {
+    text.starts_with(|c: char| c.is_ascii_alphabetic() || c == '_')
+        && text.chars().all(|c| c.is_ascii_alphanumeric() || c == '_')
+}
+
+/// The variable's name behind a dollar sign, as `NAME` or `{NAME}`, and what follows it.
+pub(crate) fn name_at(text: &str) -> Option<(&str, &str)> {
+    if let Some((name, rest)) = text.strip_prefix('{').and_then(|text| text.split_once('}')) {
+        return is_name(name).then_some((name, rest));
+    }
+    let end = text
+        .find(|c: char| !c.is_ascii_alphanumeric() && c != '_')
+        .unwrap_or(text.len());
+    is_name(&text[..end]).then(|| text.split_at(end))
 }
