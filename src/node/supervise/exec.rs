@@ -3,6 +3,7 @@
 use std::ffi::OsString;
 use std::fs::File;
 use std::io::{self, Write};
+use std::process::Stdio;
 use std::time::{Duration, Instant};
 
 use nix::fcntl::{FcntlArg, OFlag, fcntl};
@@ -18,9 +19,7 @@ use super::output;
 use super::prepare::Prepared;
 use super::signals::{Echoes, Sender, Signals, is_pending};
 use crate::foundation::clock::{self, now_ms};
-use crate::foundation::command::{
-    CommandError, Destination, TrainingCommand, spawn_companion, spawn_training,
-};
+use crate::foundation::command::{CommandError, TrainingCommand, spawn_companion, spawn_training};
 use crate::observe::monitor;
 use crate::observe::protocol::Process;
 use crate::record::ExitStatus;
@@ -52,7 +51,7 @@ pub fn exec(prepared: Prepared) -> Result<ExitStatus, CommandError> {
     let booted_at_ms = clock::booted_at_ms();
     clock::count_from(booted_at_ms);
     let started_at_ms = now_ms();
-    let pid = spawn_training(training)?.pid();
+    let pid = spawn_training(training)?;
     let Ok(signals) = signals else {
         return Ok(wait_plainly(pid));
     };
@@ -206,9 +205,9 @@ impl Watcher {
         // The binary that runs now, even where it was replaced or its file system hangs.
         let argv = ["/proc/self/exe", "exec-watch"].map(OsString::from);
         let stdout = if self.handover.echo {
-            Destination::Inherit
+            Stdio::inherit()
         } else {
-            null()
+            Stdio::null()
         };
         match spawn_companion(&argv, reader, stdout) {
             Ok(pid) => self.pid = Some(pid),
@@ -288,13 +287,6 @@ fn write_line(pipe: &mut File, line: &impl Serialize) -> io::Result<()> {
     let mut bytes = serde_json::to_vec(line)?;
     bytes.push(b'\n');
     pipe.write_all(&bytes)
-}
-
-fn null() -> Destination {
-    File::options()
-        .write(true)
-        .open("/dev/null")
-        .map_or(Destination::Inherit, Destination::File)
 }
 
 /// CPU time of all children that were waited for, user and system, in microseconds.
