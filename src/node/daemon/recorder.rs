@@ -256,7 +256,7 @@ impl Recorder {
     }
 
     /// Ends the thread when it has done all that was queued, or after `patience`.
-    pub(super) fn stop(self, patience: Duration) -> bool {
+    pub(super) fn stop(&self, patience: Duration) -> bool {
         let (done, waiting) = sync_channel(1);
         // A full queue behind a hung disk does not keep the daemon.
         self.queue(Job::Stop(done)).is_ok() && waiting.recv_timeout(patience).is_ok()

@@ -8,8 +8,7 @@ use super::peer::Peer;
 use crate::foundation::clock::{booted_at_ms, now_from};
 use crate::job::JobId;
 use crate::observe::monitor::{
-    self, Baseline, GpuReport, GpuShare, GpuState, JobCgroup, JobSigns, Sampler, SamplerOptions,
-    TreeRoot, identity,
+    self, Baseline, GpuReport, GpuState, JobCgroup, JobSigns, Sampler, TreeRoot, identity,
 };
 use crate::observe::protocol::{Ending, Measured, Process, RunView};
 use crate::record::store::NodeId;
@@ -85,7 +84,6 @@ pub(super) struct Watched {
     pub(super) weight: usize,
     record: NodeRecord,
     sampler: Sampler,
-    share: GpuShare,
     last: Option<Sample>,
     /// The processes as they were last read, and when: for who looks in between.
     processes: Option<(u64, Vec<ProcessReading>)>,
@@ -107,15 +105,12 @@ impl Watched {
         let lives = |it: &Process| Process::with_pid(it.pid).is_ok_and(|now| now == *it);
         let supervisor = memory.supervisor.filter(lives).map(|it| it.pid);
         let root = TreeRoot {
-            pid: command.pid,
-            start_time_ticks: command.start_time_ticks,
-            process_group: command.pid,
+            command,
             supervisor,
             exclude: memory.client.into_iter().collect(),
         };
-        let options = SamplerOptions { process_interval };
-        let mut sampler =
-            Sampler::of_job(root, memory.cgroup.as_ref(), options).with_signs(memory.signs.clone());
+        let sampler = Sampler::of_job(root, memory.cgroup.as_ref(), process_interval);
+        let mut sampler = sampler.with_signs(memory.signs.clone());
         if let Some(baseline) = &memory.baseline {
             sampler = sampler.with_baseline(baseline.clone());
         }
@@ -126,7 +121,6 @@ impl Watched {
             stage: Stage::Pending,
             node: None,
             connection: None,
-            share: GpuShare::new(memory.allocated.clone()),
             memory,
             weight: 0,
             record,
@@ -146,13 +140,10 @@ impl Watched {
     pub(super) fn sample(&mut self, gpus: Option<&GpuReport>, all: bool) -> Sample {
         let cpu_before = monitor::own_cpu_us();
         let now_ms = self.now_ms();
-        let mut sample = if all {
-            self.sampler.sample_all(now_ms)
-        } else {
-            self.sampler.sample(now_ms)
-        };
+        let mut sample = self.sampler.sample(now_ms, all);
         if let Some(report) = gpus {
-            sample.gpus = self.share.readings(report, |pid| self.sampler.owns(pid));
+            let allocated = &self.memory.allocated;
+            sample.gpus = report.readings_of_run(allocated, |pid| self.sampler.owns(pid));
             sample.gpus.retain(|gpu| {
                 gpu.run_processes != Some(0) || !is_anothers(report, &gpu.uuid, self.uid)
             });

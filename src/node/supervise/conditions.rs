@@ -57,7 +57,7 @@ impl Seen {
             own_seconds: former.map_or(0.0, own_seconds),
         });
         Self {
-            pid: handover.pid,
+            pid: handover.command.pid,
             former: conditions.others_cpus_busy.zip(watched),
             conditions,
             storage: look_at_storage(handover),

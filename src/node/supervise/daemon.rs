@@ -10,9 +10,7 @@ use super::writer::{Placed, Report};
 use crate::foundation::clock::now_ms;
 use crate::foundation::diagnostic::chain_text;
 use crate::observe::client::ClientError;
-use crate::observe::protocol::{
-    Ending, GapHint, Measured, Process, RefusalKind, Registered, Registration,
-};
+use crate::observe::protocol::{Ending, GapHint, Measured, RefusalKind, Registered, Registration};
 use crate::record::{EventKind, NodeState, RunRecord};
 
 /// How long the end of a run is the daemon's: what is left of the last patience is the disk's.
@@ -90,10 +88,7 @@ impl Watch {
             record: self
                 .link
                 .fitted_record(&self.record(NodeState::Running, None)),
-            command: Process {
-                pid: self.handover.pid,
-                start_time_ticks: self.handover.start_time_ticks,
-            },
+            command: self.handover.command,
             gpus: self.sampling.gpus.allocated.clone(),
             booted_at_ms: Some(self.handover.booted_at_ms),
             gap: self

@@ -62,8 +62,10 @@ pub fn exec(prepared: Prepared) -> Result<ExitStatus, CommandError> {
         context: prepared.context,
         container: prepared.container,
         is_runtime: prepared.is_runtime,
-        pid: number,
-        start_time_ticks: monitor::start_time_ticks(number).unwrap_or(0),
+        command: Process {
+            pid: number,
+            start_time_ticks: monitor::start_time_ticks(number).unwrap_or(0),
+        },
         supervisor: std::process::id(),
         step: if has_steps {
             Process::slurm_step()

@@ -6,7 +6,7 @@ use super::gpus::Gpus;
 use super::handover::Handover;
 use crate::foundation::clock::now_ms;
 use crate::foundation::diagnostic::chain_text;
-use crate::observe::monitor::{JobCgroup, JobSigns, Sampler, SamplerOptions, TreeRoot, cgroup};
+use crate::observe::monitor::{JobCgroup, JobSigns, PROCESS_INTERVAL, Sampler, TreeRoot, cgroup};
 use crate::record::{Missing, Sample};
 
 /// The sampler and its rhythm. The sampler is kept while it rests, so that its counters continue.
@@ -23,23 +23,17 @@ pub(super) struct Sampling {
 impl Sampling {
     pub(super) fn new(handover: &Handover, interval: Duration) -> Self {
         let root = TreeRoot {
-            pid: handover.pid,
-            start_time_ticks: handover.start_time_ticks,
-            process_group: handover.pid,
+            command: handover.command,
             supervisor: Some(handover.supervisor),
             exclude: vec![std::process::id()],
         };
-        let process_interval = handover
-            .context
-            .plan
-            .as_ref()
-            .map(|plan| Duration::from_millis(plan.process_interval_ms));
-        let options = process_interval.map_or_else(SamplerOptions::default, |process_interval| {
-            SamplerOptions { process_interval }
+        let plan = handover.context.plan.as_ref();
+        let process_interval = plan.map_or(PROCESS_INTERVAL, |plan| {
+            Duration::from_millis(plan.process_interval_ms)
         });
+        let sampler = Sampler::of_job(root, own_cgroup().as_ref(), process_interval);
         Self {
-            sampler: Sampler::of_job(root, own_cgroup().as_ref(), options)
-                .with_signs(signs(handover)),
+            sampler: sampler.with_signs(signs(handover)),
             gpus: Gpus::new(handover, interval),
             interval,
             next: None,
@@ -56,11 +50,7 @@ impl Sampling {
     }
 
     fn read(&mut self, now_ms: u64, all: bool) -> Sample {
-        let mut sample = if all {
-            self.sampler.sample_all(now_ms)
-        } else {
-            self.sampler.sample(now_ms)
-        };
+        let mut sample = self.sampler.sample(now_ms, all);
         self.gpus.fill(&mut sample, |pid| self.sampler.owns(pid));
         sample
     }

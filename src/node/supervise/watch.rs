@@ -20,7 +20,6 @@ use super::writer::{Job, Resumed, Writer};
 use crate::foundation::clock::{self, now_ms};
 use crate::observe::client::ClientError;
 use crate::observe::monitor;
-use crate::observe::protocol::Process;
 use crate::plan::{hidden_values, masked_line};
 use crate::record::rundir::keep_late;
 use crate::record::{
@@ -163,16 +162,12 @@ impl Watch {
             .map(|former| former.times.clone())
             .unwrap_or_default();
         let former = resumed.as_ref().map(|former| &former.record);
-        let command = Process {
-            pid: handover.pid,
-            start_time_ticks: handover.start_time_ticks,
-        };
         let mut watch = Self {
             sampling: Sampling::new(&handover, interval),
             account: Account::starting(handover.started_at_ms),
             link: Link::to(socket, known, handover.started_at_ms),
             reasons: Vec::new(),
-            step: Step::new(handover.step, command, KILL_WAIT),
+            step: Step::new(handover.step, handover.command, KILL_WAIT),
             followed: Followed::open(&handover),
             conditions: Seen::new(&handover, now_ms(), former),
             writer,

@@ -12,6 +12,7 @@ use std::collections::HashMap;
 use std::io;
 use std::path::Path;
 
+use super::identity::Process;
 use super::job_signs::JobSigns;
 use super::process::{CpuTicks, Io, KeptOf, ProcDir, Stat, is_gone, read_stat};
 
@@ -30,12 +31,8 @@ const SLURM_STEP_LAUNCHER: &[u8] = b"srun";
 /// Where a run's processes hang.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct TreeRoot {
-    /// The command's first process.
-    pub pid: u32,
-    /// When it was started, in clock ticks since boot: [`start_time_ticks`](super::start_time_ticks).
-    pub start_time_ticks: u64,
-    /// The process group made for it; usually its pid.
-    pub process_group: u32,
+    /// The command's first process; its pid is also that of its process group, where it leads one.
+    pub command: Process,
     /// The process that started it and, as the subreaper (`PR_SET_CHILD_SUBREAPER`), inherits its orphans. It is never
     /// counted itself, but all it waited for is: it must start nothing else.
     pub supervisor: Option<u32>,
@@ -338,15 +335,15 @@ impl Tree {
                 .get(&stat.parent)
                 .is_some_and(|kind| *kind == Kind::Member)
             || supervisor.is_some_and(|supervisor| supervisor.process.stat.pid == stat.parent)
-            || (self.group_lives && stat.process_group == self.root.process_group)
-            || (self.session_lives && stat.session == self.root.pid)
+            || (self.group_lives && stat.process_group == self.root.command.pid)
+            || (self.session_lives && stat.session == self.root.command.pid)
     }
 
     /// Processes older than the root are not the run's: batch shell, supervisor, Slurm's own.
     fn has_signs(&self, stat: &Stat) -> bool {
         let is_possible = !self.is_listed
             && !stat.is_kernel_thread
-            && stat.start_time_ticks >= self.root.start_time_ticks
+            && stat.start_time_ticks >= self.root.command.start_time_ticks
             && stat.name.as_bytes() != SLURM_STEP_PROCESS
             && !self.root.exclude.contains(&stat.parent);
         let signs = self.signs.as_ref().filter(|_| is_possible);
@@ -354,7 +351,8 @@ impl Tree {
     }
 
     fn is_root(&self, stat: &Stat) -> bool {
-        stat.pid == self.root.pid && stat.start_time_ticks == self.root.start_time_ticks
+        let command = self.root.command;
+        stat.pid == command.pid && stat.start_time_ticks == command.start_time_ticks
     }
 
     fn remember_strangers(&mut self, strangers: &[Stat]) {
@@ -375,14 +373,14 @@ impl Tree {
     }
 
     fn note_group_and_session(&mut self) {
-        let root = &self.root;
+        let command = self.root.command.pid;
         let root_lives = self.members.iter().any(|member| self.is_root(&member.stat));
         let any = |has: &dyn Fn(&Stat) -> bool| {
             root_lives || self.members.iter().any(|member| has(&member.stat))
         };
         (self.group_lives, self.session_lives) = (
-            any(&|stat| stat.process_group == root.process_group),
-            any(&|stat| stat.session == root.pid),
+            any(&|stat| stat.process_group == command),
+            any(&|stat| stat.session == command),
         );
     }
 
@@ -497,7 +495,7 @@ impl Tree {
             .filter(|member| self.is_root(&member.stat));
         let stat = match kept.find_map(|member| member.file.as_ref()) {
             Some(file) => read_stat(file),
-            None => ProcDir::new(self.proc.path()).stat(self.root.pid, None),
+            None => ProcDir::new(self.proc.path()).stat(self.root.command.pid, None),
         };
         stat.is_ok_and(|stat| self.is_root(&stat) && !stat.is_ended())
     }
@@ -513,13 +511,15 @@ impl Tree {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::observe::monitor::identity;
     use crate::observe::monitor::tests::fake_proc::{FakeProc, Process};
 
     fn tree(proc: &FakeProc, supervisor: Option<u32>) -> Tree {
         let root = TreeRoot {
-            pid: 100,
-            start_time_ticks: 1000,
-            process_group: 100,
+            command: identity::Process {
+                pid: 100,
+                start_time_ticks: 1000,
+            },
             supervisor,
             exclude: vec![50],
         };

@@ -728,8 +728,7 @@ mod tests {
             for (at, form) in program.forms.iter().enumerate() {
                 let sample = samples.next().expect("every form has a sample");
                 let regexes = program.forms.iter().map(|form| {
-                    Regex::new(form.pattern)
-                        .unwrap_or_else(|why| panic!("{}: {why}", form.pattern))
+                    Regex::new(form.pattern).unwrap_or_else(|why| panic!("{}: {why}", form.pattern))
                 });
                 let first = regexes.clone().position(|regex| regex.is_match(sample));
                 assert_eq!(first, Some(at), "{sample}");

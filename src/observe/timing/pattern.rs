@@ -40,7 +40,10 @@ pub fn check_pattern(pattern: &TimingPattern) -> Result<(), PatternError> {
 pub(super) fn compile(pattern: &TimingPattern) -> Result<Known, PatternError> {
     let epoch = expression("epoch", pattern.epoch.as_deref())?;
     let step = expression("step", pattern.step.as_deref())?;
-    Ok(Known::by_user([(Says::Step, step), (Says::EpochEnd, epoch)]))
+    Ok(Known::by_user([
+        (Says::Step, step),
+        (Says::EpochEnd, epoch),
+    ]))
 }
 
 /// Compiles an expression, which must name the group `key`: the number that it is about.

@@ -4,7 +4,7 @@ use std::fs;
 use std::path::Path;
 use std::time::Duration;
 
-use dlrun::observe::monitor::{Sampler, SamplerOptions, TreeRoot, cgroup};
+use dlrun::observe::monitor::{Sampler, TreeRoot, cgroup};
 use dlrun::observe::protocol::{
     Backfill, Collect, Decoder, Ending, FrameError, Hello, Process, Registration, Request,
     Response, RunsQuery, Update, encode,
@@ -306,17 +306,16 @@ fn damaged_cgroup_files_are_read_or_left_out() {
             "{job_cgroup:?}"
         );
         let root = TreeRoot {
-            pid: 41,
-            start_time_ticks: 1,
-            process_group: 41,
+            command: Process {
+                pid: 41,
+                start_time_ticks: 1,
+            },
             supervisor: None,
             exclude: vec![],
         };
-        let options = SamplerOptions {
-            process_interval: Duration::ZERO,
-        };
+        let options = Duration::ZERO;
         let mut sampler = Sampler::of_job_in(&proc, root, Some(&job_cgroup), options);
-        let samples = [sampler.sample(1000), sampler.sample_all(2000)];
+        let samples = [sampler.sample(1000, false), sampler.sample(2000, true)];
         let rises = |column: fn(&dlrun::record::Sample) -> Option<u64>| {
             column(&samples[0])
                 .zip(column(&samples[1]))

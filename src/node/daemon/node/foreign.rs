@@ -122,7 +122,7 @@ impl Node {
             cgroup: Some(cgroup),
             ..Memory::default()
         };
-        let interval = self.options.process_interval;
+        let interval = self.settings.process_interval();
         let watched = Watched::new(uid, first, record, memory, interval);
         tracing::info!(
             job = run.name,

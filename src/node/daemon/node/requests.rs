@@ -130,7 +130,7 @@ impl Node {
         }
         let is_of_user = |watched: &&Watched| watched.uid == peer.uid;
         let of_user = self.runs.values().filter(is_of_user).count();
-        if of_user >= self.options.runs_per_user {
+        if of_user >= self.settings.runs_per_user() {
             let uid = peer.uid;
             let message = format!("user id {uid} has {of_user} runs on this node already");
             return Err(Refusal::new(RefusalKind::Busy, message));
@@ -196,7 +196,7 @@ impl Node {
             command,
             record,
             memory,
-            self.options.process_interval,
+            self.settings.process_interval(),
         );
         if let Some(hint) = gap {
             watched.add_gap(Gap::new(hint.lost_at_ms, now, "dlrund was not running"));
@@ -390,32 +390,26 @@ fn bad(message: impl Into<String>) -> Done {
 #[cfg(test)]
 mod tests {
     use std::io::{BufRead, BufReader};
+    use std::path::Path;
     use std::process::{Child, Command, Stdio};
     use std::sync::mpsc::Receiver;
-    use std::time::Duration;
 
     use tokio::sync::oneshot;
 
     use super::*;
+    use crate::config::{DaemonSettings, Fragment};
     use crate::job::RunId;
-    use crate::node::daemon::node::Options;
     use crate::node::daemon::recorder::{Notice, Recorder};
     use crate::observe::protocol::{Backfill, Update};
     use crate::record::store::{Live, LiveRun, NodeId};
     use crate::record::{GpuReading, Sample, encode_segments};
 
-    const OPTIONS: Options = Options {
-        interval: Duration::from_secs(1),
-        process_interval: Duration::from_secs(5),
-        fold_ticks: 60,
-        runs_per_user: 4,
-        keep: Duration::from_secs(1),
-        max_bytes: 1,
-    };
-
     fn node(room: usize) -> (Node, Receiver<Job>) {
         let (recorder, queue) = Recorder::queue_only(room);
-        (Node::new(OPTIONS, None, recorder, Vec::new()), queue)
+        let limits = "[limits]\nruns_per_user = 4\n";
+        let limits = Fragment::from_daemon_toml(Path::new("dlrund.toml"), limits);
+        let settings = DaemonSettings::merge(&[limits]);
+        (Node::new(settings, None, recorder, Vec::new()), queue)
     }
 
     fn registration() -> Registration {
