@@ -2,7 +2,6 @@
 //! tell.
 
 use super::peer::Peer;
-use crate::foundation::diagnostic::chain_text;
 use crate::job::RunId;
 use crate::observe::monitor::{JobCgroup, cgroup, identity};
 use crate::observe::protocol::{Process, Refusal, RefusalKind, Registration};
@@ -58,15 +57,10 @@ pub(super) fn admit(peer: Peer, registration: &Registration) -> Result<Admitted,
         let message = format!("process {} is of another user", command.pid);
         return refused(RefusalKind::NotPermitted, message);
     }
-    // A layout that nobody has seen yet costs the cgroup's figures, not the run's.
-    let cgroup = cgroup::locate(peer.pid).unwrap_or_else(|error| {
-        tracing::warn!(pid = peer.pid, error = %chain_text(&error), "no cgroup is found");
-        None
-    });
     Ok(Admitted {
         command,
         supervisor,
-        cgroup,
+        cgroup: cgroup::locate_or_warn(peer.pid),
     })
 }
 

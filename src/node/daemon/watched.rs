@@ -6,7 +6,6 @@ use serde::{Deserialize, Serialize};
 
 use super::peer::Peer;
 use crate::foundation::clock::{booted_at_ms, now_from};
-use crate::job::JobId;
 use crate::observe::monitor::{
     self, Baseline, GpuReport, GpuState, JobCgroup, JobSigns, Sampler, TreeRoot, identity,
 };
@@ -82,9 +81,10 @@ pub(super) struct Watched {
     pub(super) memory: Memory,
     /// Bytes of the client's record as JSON.
     pub(super) weight: usize,
-    record: NodeRecord,
+    /// The client's part of the record.
+    pub(super) record: NodeRecord,
     sampler: Sampler,
-    last: Option<Sample>,
+    pub(super) last: Option<Sample>,
     /// The processes as they were last read, and when: for who looks in between.
     processes: Option<(u64, Vec<ProcessReading>)>,
     ended_at: Option<Instant>,
@@ -371,7 +371,7 @@ impl Watched {
         RunView {
             key: self.key.clone(),
             name: self.memory.name.clone(),
-            job_id: self.job_id().cloned(),
+            job_id: self.record.job_id.clone(),
             uid: self.uid,
             started_at_ms: self.record.started_at_ms,
             sample,
@@ -381,14 +381,6 @@ impl Watched {
             events,
             processes_at_ms: read.map(|(at_ms, _)| *at_ms),
         }
-    }
-
-    pub(super) fn job_id(&self) -> Option<&JobId> {
-        self.record.job_id.as_ref()
-    }
-
-    pub(super) fn last(&self) -> Option<&Sample> {
-        self.last.as_ref()
     }
 
     pub(super) fn cgroup(&self) -> Option<&str> {

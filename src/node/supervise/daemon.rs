@@ -10,7 +10,9 @@ use super::writer::{Placed, Report};
 use crate::foundation::clock::now_ms;
 use crate::foundation::diagnostic::chain_text;
 use crate::observe::client::ClientError;
-use crate::observe::protocol::{Ending, GapHint, Measured, RefusalKind, Registered, Registration};
+use crate::observe::protocol::{
+    Ending, GapHint, Measured, RefusalKind, Registered, Registration, Request,
+};
 use crate::record::{EventKind, NodeState, RunRecord};
 
 /// How long the end of a run is the daemon's: what is left of the last patience is the disk's.
@@ -246,13 +248,15 @@ impl Watch {
     /// Gives the daemon all that it does not have, last the end, and takes its figures.
     fn send_end(&mut self, ended: Option<&Ended>, until: Instant) -> Result<(), ClientError> {
         while self.link.backfill(left(until).min(PATIENCE))? {}
+        let record = self.record_of_now(last_state(ended), ended);
         let ending = Ending {
-            record: self.record_of_now(last_state(ended), ended),
+            record: self.link.fitted_record(&record),
             cpu_user_us: ended.map_or(0, |ended| ended.cpu_user_us),
             cpu_system_us: ended.map_or(0, |ended| ended.cpu_system_us),
         };
         // Many jobs may end at once, and the disk takes one after the other.
-        let measured = self.link.end(ending, left(until))?;
+        let ending = Request::End(Box::new(ending));
+        let measured = self.link.measured(&ending, left(until))?;
         self.take(measured);
         Ok(())
     }

@@ -3,14 +3,14 @@
 use std::collections::{BTreeSet, VecDeque};
 use std::os::fd::{AsFd, BorrowedFd};
 use std::path::PathBuf;
-use std::sync::mpsc::{Receiver, TryRecvError, sync_channel};
+use std::sync::mpsc::{Receiver, sync_channel};
 use std::time::{Duration, Instant};
 
 use super::writer::{Job, Placed, Writer};
 use crate::observe::client::{ClientError, Daemon};
 use crate::observe::protocol::{
-    Backfill, Collect, Ending, Measured, RefusalKind, Registered, Registration, Request, Response,
-    Segment, Update,
+    Backfill, Collect, Measured, RefusalKind, Registered, Registration, Request, Response, Segment,
+    Update,
 };
 use crate::record::rundir::fitted;
 use crate::record::{Gap, NodeRecord, ONE_MOMENT_MS, Sample, decode_segment, encode_segments};
@@ -161,13 +161,7 @@ impl Link {
         &mut self,
         patience: Duration,
     ) -> Option<Result<Registered, ClientError>> {
-        let receiver = self.attempt.as_ref()?;
-        let outcome = match receiver.try_recv() {
-            Err(TryRecvError::Empty) if !patience.is_zero() => {
-                receiver.recv_timeout(patience).ok()?
-            }
-            outcome => outcome.ok()?,
-        };
+        let outcome = self.attempt.as_ref()?.recv_timeout(patience).ok()?;
         self.attempt = None;
         Some(outcome.map(|(daemon, registered)| {
             self.connected(daemon, &registered);
@@ -296,19 +290,6 @@ impl Link {
         self.measured(&Request::Update(Box::new(Update { record })), PATIENCE)
     }
 
-    /// Tells the daemon how the run ended.
-    pub(super) fn end(
-        &mut self,
-        ending: Ending,
-        patience: Duration,
-    ) -> Result<Measured, ClientError> {
-        let ending = Ending {
-            record: self.fitted_record(&ending.record),
-            ..ending
-        };
-        self.measured(&Request::End(Box::new(ending)), patience)
-    }
-
     /// The record as the daemon gets it: with its true key, and no larger than on disk.
     pub(super) fn fitted_record(&self, record: &NodeRecord) -> NodeRecord {
         let mut shown = fitted(record).unwrap_or_else(|| record.clone());
@@ -374,7 +355,7 @@ impl Link {
         let samples = decode_segment(&bytes).map_err(|_| self.unexpected())?;
         let times: Vec<u64> = samples.iter().map(|sample| sample.at_ms).collect();
         let blocks = self.handed.blocks_not_on_disk(samples, bytes);
-        if writer.send(Job::Collected { through, blocks }) {
+        if writer.send(Job::Segments(blocks, Some(through))) {
             self.handed.through = Some(through);
             self.handed.last_ms = self
                 .handed
@@ -385,7 +366,12 @@ impl Link {
         Ok(Some(times))
     }
 
-    fn measured(&mut self, request: &Request, patience: Duration) -> Result<Measured, ClientError> {
+    /// Asks what is answered with the daemon's figures.
+    pub(super) fn measured(
+        &mut self,
+        request: &Request,
+        patience: Duration,
+    ) -> Result<Measured, ClientError> {
         match self.ask(request, patience)? {
             Response::Measured(measured) => Ok(*measured),
             _ => Err(self.unexpected()),

@@ -5,8 +5,7 @@ use std::time::{Duration, Instant};
 use super::gpus::Gpus;
 use super::handover::Handover;
 use crate::foundation::clock::now_ms;
-use crate::foundation::diagnostic::chain_text;
-use crate::observe::monitor::{JobCgroup, JobSigns, PROCESS_INTERVAL, Sampler, TreeRoot, cgroup};
+use crate::observe::monitor::{JobSigns, PROCESS_INTERVAL, Sampler, TreeRoot, cgroup};
 use crate::record::{Missing, Sample};
 
 /// The sampler and its rhythm. The sampler is kept while it rests, so that its counters continue.
@@ -31,7 +30,8 @@ impl Sampling {
         let process_interval = plan.map_or(PROCESS_INTERVAL, |plan| {
             Duration::from_millis(plan.process_interval_ms)
         });
-        let sampler = Sampler::of_job(root, own_cgroup().as_ref(), process_interval);
+        let cgroup = cgroup::locate_or_warn(std::process::id());
+        let sampler = Sampler::of_job(root, cgroup.as_ref(), process_interval);
         Self {
             sampler: sampler.with_signs(signs(handover)),
             gpus: Gpus::new(handover, interval),
@@ -96,12 +96,4 @@ fn signs(handover: &Handover) -> Option<JobSigns> {
     let plan = handover.context.plan.as_ref();
     let is_local = plan.is_some_and(|plan| plan.scheduler.is_local());
     JobSigns::of_process(std::process::id()).filter(|_| !is_local)
-}
-
-/// The job's cgroup. A layout that nobody has seen yet costs the cgroup's figures, not the run's.
-fn own_cgroup() -> Option<JobCgroup> {
-    cgroup::locate(std::process::id()).unwrap_or_else(|error| {
-        tracing::warn!(error = %chain_text(&error), "no cgroup is found");
-        None
-    })
 }

@@ -458,7 +458,7 @@ impl Watch {
         if !self.pending.is_empty()
             && self
                 .writer
-                .send(Job::Segments(encode_segments(&self.pending)))
+                .send(Job::Segments(encode_segments(&self.pending), None))
         {
             self.pending.clear();
         } else if self.pending.len() > 4 * SEGMENT_SAMPLES {

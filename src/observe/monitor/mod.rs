@@ -35,7 +35,7 @@ pub use gpu::{
     GpuCondition, GpuError, GpuProcess, GpuRead, GpuReader, GpuReport, GpuState, GpuWatch, GpuXid,
     Nvml, WatchPace, allocated_gpus, gpu_driver_present,
 };
-pub use host::host_facts;
+pub use host::{allowed_cpus, host_facts};
 pub use identity::start_time_ticks;
 pub use job_signs::JobSigns;
 pub use sampler::{PROCESS_INTERVAL, Sampler};

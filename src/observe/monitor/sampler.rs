@@ -135,9 +135,7 @@ impl Sampler {
     /// Where the run has no cgroup: also watches processes of its job that descend from none of its own.
     #[must_use]
     pub fn with_signs(mut self, signs: Option<JobSigns>) -> Self {
-        if let Some(signs) = signs.filter(|_| self.cgroup.is_none()) {
-            self.tree.know_by(signs);
-        }
+        self.tree.signs = signs.filter(|_| self.cgroup.is_none());
         self
     }
 
@@ -168,7 +166,7 @@ impl Sampler {
     pub fn missing(&self) -> Vec<Missing> {
         let mut missing = self.columns.missing();
         if self.cgroup.is_none() {
-            let how = self.tree.signs().map_or(String::new(), |signs| {
+            let how = self.tree.signs.as_ref().map_or(String::new(), |signs| {
                 format!(
                     "; its processes are those below its command and those with {} in their environment",
                     signs.job()
@@ -210,7 +208,7 @@ impl Sampler {
         if !self.baseline.is_taken {
             self.begin(reading.as_ref());
         }
-        let is_due = all || self.is_due(now_ms);
+        let is_due = all || is_due_after(self.slow_at_ms, now_ms, self.interval_ms);
         let has_root_ended =
             (is_due || !self.baseline.cpu_is_of_cgroup) && self.read_processes(&mut sample);
         let is_slow = is_due || has_root_ended;
@@ -249,10 +247,6 @@ impl Sampler {
             cgroup.as_ref().map(|cgroup| cgroup.why_missing(*group))
         });
         sample
-    }
-
-    fn is_due(&self, now_ms: u64) -> bool {
-        is_due_after(self.slow_at_ms, now_ms, self.interval_ms)
     }
 
     /// Decides on the sources and takes the baseline: what the cgroup and its processes have counted by now, but for what

@@ -144,7 +144,7 @@ pub(super) struct Tree {
     /// The list comes from the run's cgroup: all in it are members.
     is_listed: bool,
     /// How processes of the job are recognised that do not descend from the root.
-    signs: Option<JobSigns>,
+    pub(super) signs: Option<JobSigns>,
     found_by_signs: bool,
     had_step_launcher: bool,
 }
@@ -179,16 +179,6 @@ impl Tree {
             found_by_signs: false,
             had_step_launcher: false,
         }
-    }
-
-    /// Also counts processes that have the signs of the job.
-    pub(super) fn know_by(&mut self, signs: JobSigns) {
-        self.signs = Some(signs);
-    }
-
-    /// How processes of the job are recognised that do not descend from the root.
-    pub(super) fn signs(&self) -> Option<&JobSigns> {
-        self.signs.as_ref()
     }
 
     /// True where `srun` ran and none of its ranks were found.
@@ -725,7 +715,7 @@ mod tests {
         let mut tree = tree(&proc, None);
         assert_eq!(members(&mut tree), [100]);
         let mut tree = Tree::new(proc.path(), tree.root);
-        tree.know_by(JobSigns::of_process_in(proc.path(), 100).expect("a job"));
+        tree.signs = Some(JobSigns::of_process_in(proc.path(), 100).expect("a job"));
         // 30 came before the root, 202 is of another job, 203 is a child of who watches.
         assert_eq!(members(&mut tree), [100, 200, 201]);
         assert_eq!(tree.read().expect("a reading").times.user, 11);
@@ -755,7 +745,7 @@ mod tests {
             );
         };
         let mut tree = tree(&proc, None);
-        tree.know_by(JobSigns::of_process_in(proc.path(), 100).expect("a job"));
+        tree.signs = Some(JobSigns::of_process_in(proc.path(), 100).expect("a job"));
         proc.put(Process {
             pid: 101,
             parent: 100,

@@ -3,7 +3,8 @@
 mod foreign;
 mod requests;
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::HashMap;
+use std::collections::btree_map::{BTreeMap, Entry};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -349,14 +350,9 @@ impl Node {
             }
             // One that is watched already stays so, whatever became of its client's return.
             Notice::Rejected(handle) => {
-                if self
-                    .runs
-                    .get(&handle)
-                    .is_some_and(|watched| watched.stage == Stage::Pending)
-                    && let Some(connection) = self
-                        .runs
-                        .remove(&handle)
-                        .and_then(|watched| watched.connection)
+                if let Entry::Occupied(run) = self.runs.entry(handle)
+                    && run.get().stage == Stage::Pending
+                    && let Some(connection) = run.remove().connection
                 {
                     self.by_connection.remove(&connection);
                 }

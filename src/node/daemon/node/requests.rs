@@ -157,35 +157,25 @@ impl Node {
         admitted: Admitted,
         reply: &mut Option<Reply>,
     ) -> Done {
-        let Registration {
-            run,
-            mut record,
-            gpus,
-            gap,
-            booted_at_ms: dated,
-            ..
-        } = registration;
-        let Admitted {
-            command,
-            supervisor,
-            cgroup,
-        } = admitted;
+        let (run, mut record) = (registration.run, registration.record);
+        let command = admitted.command;
         let handle = self.new_handle();
         // Who names a later date has no advantage by it for long.
+        let dated = registration.booted_at_ms;
         let dated = dated.filter(|dated| *dated <= booted_at_ms() + DATED_AHEAD_MS);
         let now = now_from(dated.unwrap_or_else(booted_at_ms));
         not_in_the_future(&mut record, now);
         not_before(&mut record, command, now);
         let memory = Memory {
             name: run.name.clone(),
-            supervisor: Some(supervisor),
+            supervisor: Some(admitted.supervisor),
             client: Some(peer.pid),
             // The id in the environment of a local job is that of a job around it.
             signs: JobSigns::of_process(peer.pid).filter(|_| !run.scheduler.is_local()),
             booted_at_ms: dated.unwrap_or_default(),
             notices_steps: dated.is_some(),
-            allocated: gpus,
-            cgroup,
+            allocated: registration.gpus,
+            cgroup: admitted.cgroup,
             // What the client measured before.
             usage: record.usage,
             gpus: record.gpus.clone(),
@@ -198,7 +188,7 @@ impl Node {
             memory,
             self.settings.process_interval(),
         );
-        if let Some(hint) = gap {
+        if let Some(hint) = registration.gap {
             watched.add_gap(Gap::new(hint.lost_at_ms, now, "dlrund was not running"));
         }
         if let Some(cgroup) = watched.cgroup().map(str::to_owned) {

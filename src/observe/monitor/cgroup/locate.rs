@@ -7,6 +7,7 @@ use super::files::new_buffer;
 use super::members::list_processes;
 use super::mounts::{Mount, read_mounts};
 use super::path::{CgroupDirectories, JobCgroup, read_path};
+use crate::foundation::diagnostic::chain_text;
 use crate::foundation::filesystem::text_within;
 
 /// More than the kernel ever writes: one line a hierarchy.
@@ -48,6 +49,15 @@ pub enum LocateError {
 /// [`LocateError::Read`] where `/proc` does not tell.
 pub fn locate(pid: u32) -> Result<Option<JobCgroup>, LocateError> {
     locate_in(Path::new("/proc"), pid)
+}
+
+/// As [`locate`]. A layout that nobody has seen yet costs the cgroup's figures, not the run's.
+#[must_use]
+pub fn locate_or_warn(pid: u32) -> Option<JobCgroup> {
+    locate(pid).unwrap_or_else(|error| {
+        tracing::warn!(pid, error = %chain_text(&error), "no cgroup is found");
+        None
+    })
 }
 
 /// The same in a directory that looks like `/proc`; `self/mountinfo` in it says where the hierarchies are.
