@@ -36,13 +36,13 @@ pub(super) fn admit(peer: Peer, registration: &Registration) -> Result<Admitted,
         )
     };
     // A connection outlives who made it, and its pid passes on.
-    if !identity::uid_of(peer.pid).is_ok_and(|uid| uid == peer.uid) {
+    if !identity::uid_of(peer.pid).is_some_and(|uid| uid == peer.uid) {
         return gone();
     }
     let Ok(parent) = identity::parent_of(peer.pid) else {
         return gone();
     };
-    if !identity::uid_of(parent).is_ok_and(|uid| uid == peer.uid) {
+    if !identity::uid_of(parent).is_some_and(|uid| uid == peer.uid) {
         let message = format!("process {parent}, which started the asking one, is of another user");
         return refused(RefusalKind::NotPermitted, message);
     }
@@ -53,7 +53,7 @@ pub(super) fn admit(peer: Peer, registration: &Registration) -> Result<Admitted,
         let message = "the training is no child of the process that started the asking one";
         return refused(RefusalKind::BadRequest, message);
     };
-    if !identity::uid_of(command.pid).is_ok_and(|uid| uid == peer.uid) {
+    if !identity::uid_of(command.pid).is_some_and(|uid| uid == peer.uid) {
         let message = format!("process {} is of another user", command.pid);
         return refused(RefusalKind::NotPermitted, message);
     }
@@ -145,7 +145,7 @@ fn has_bad_text(value: &Value) -> bool {
 /// The command among the supervisor's children: the one that is claimed or, where the client counts pids in a namespace of
 /// its own, the first that is not the client. Only the latter looks at all processes of the machine, which takes a while.
 fn command_of(supervisor: u32, client: u32, claimed: Process) -> Option<Process> {
-    if identity::nspids(client).is_ok_and(|pids| pids.len() > 1) {
+    if identity::nspids(client).is_some_and(|pids| pids.len() > 1) {
         let children = identity::children_of(supervisor).ok()?.into_iter();
         return children
             .filter(|child| child.pid != client)

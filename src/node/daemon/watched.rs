@@ -404,7 +404,7 @@ fn is_anothers(report: &GpuReport, uuid: &str, uid: u32) -> bool {
     processes
         .unwrap_or_default()
         .iter()
-        .any(|process| identity::uid_of(process.pid).is_ok_and(is_another))
+        .any(|process| identity::uid_of(process.pid).is_some_and(is_another))
 }
 
 fn facts_of(gpus: &GpuReport, uuid: &str) -> Option<GpuFacts> {

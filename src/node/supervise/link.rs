@@ -9,8 +9,7 @@ use std::time::{Duration, Instant};
 use super::writer::{Job, Placed, Writer};
 use crate::observe::client::{ClientError, Daemon};
 use crate::observe::protocol::{
-    Backfill, Collect, Measured, RefusalKind, Registered, Registration, Request, Response, Segment,
-    Update,
+    Measured, RefusalKind, Registered, Registration, Request, Response, Segment,
 };
 use crate::record::rundir::fitted;
 use crate::record::{Gap, NodeRecord, ONE_MOMENT_MS, Sample, decode_segment, encode_segments};
@@ -268,7 +267,7 @@ impl Link {
         let Some(bytes) = self.unsent.packs.front().cloned() else {
             return Ok(false);
         };
-        match self.ask(&Request::Backfill(Box::new(Backfill { bytes })), patience) {
+        match self.ask(&Request::Backfill { bytes }, patience) {
             // Not now.
             Err(error) if error.refusal() == Some(RefusalKind::Busy) => return Ok(false),
             // Where the daemon does not want it, it is in the run's directory all the same.
@@ -286,8 +285,8 @@ impl Link {
     /// Sends the daemon what was read from the output, and takes what it measured.
     pub(super) fn update(&mut self, record: &NodeRecord) -> Result<Measured, ClientError> {
         self.update_at = Some(Instant::now() + UPDATE_PAUSE);
-        let record = self.fitted_record(record);
-        self.measured(&Request::Update(Box::new(Update { record })), PATIENCE)
+        let record = Box::new(self.fitted_record(record));
+        self.measured(&Request::Update { record }, PATIENCE)
     }
 
     /// The record as the daemon gets it: with its true key, and no larger than on disk.
@@ -336,7 +335,7 @@ impl Link {
             return Ok(None);
         }
         let acknowledged = self.handed.safe;
-        let response = self.ask(&Request::Collect(Collect { acknowledged }), patience)?;
+        let response = self.ask(&Request::Collect { acknowledged }, patience)?;
         let Response::Segment(Segment {
             through,
             bytes,

@@ -254,16 +254,8 @@ impl Sampler {
     fn begin(&mut self, reading: Option<&Sample>) {
         self.baseline.is_taken = true;
         let Some(reading) = reading else { return };
-        let used = self
-            .tree
-            .read()
-            .map(|totals| totals.times)
-            .unwrap_or_default();
-        let used_io = self
-            .tree
-            .read_io(true)
-            .map(|totals| totals.io)
-            .unwrap_or_default();
+        let used = self.tree.read().unwrap_or_default().times;
+        let used_io = self.tree.read_io(true).unwrap_or_default().io;
         let baseline = &mut self.baseline;
         let of_cpu = |user_us, system_us| {
             let used = [self.units.us(used.user), self.units.us(used.system)];
@@ -285,20 +277,13 @@ impl Sampler {
             .map(|cgroup| cgroup.list(&mut self.pids));
         let Some(Ok(())) = listed else { return };
         baseline.is_listed = true;
-        let CpuTicks { user, system } = self
-            .tree
-            .read_listed(&self.pids)
-            .map(|totals| totals.times)
-            .unwrap_or_default();
+        let listed = self.tree.read_listed(&self.pids).unwrap_or_default();
+        let CpuTicks { user, system } = listed.times;
         if !baseline.cpu_is_of_cgroup {
             (baseline.cpu_user, baseline.cpu_system) =
                 of_cpu(self.units.us(user), self.units.us(system));
         }
-        let io = self
-            .tree
-            .read_io(true)
-            .map(|totals| totals.io)
-            .unwrap_or_default();
+        let io = self.tree.read_io(true).unwrap_or_default().io;
         baseline.io_read = Ledger::begun(io.read_bytes, used_io.read_bytes);
         baseline.io_write = Ledger::begun(io.write_bytes, used_io.write_bytes);
     }

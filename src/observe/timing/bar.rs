@@ -372,14 +372,7 @@ fn scaled_count(text: &str) -> Option<(u64, &str)> {
         .into_iter()
         .find_map(|(sign, factor)| rest.strip_prefix(sign).map(|rest| (value * factor, rest)))
         .unwrap_or((value, rest));
-    #[expect(
-        clippy::cast_possible_truncation,
-        clippy::cast_sign_loss,
-        reason = "within the range of the test"
-    )]
-    (0.0..1e15)
-        .contains(&value)
-        .then(|| (value.round() as u64, rest))
+    scan::whole(value.round()).map(|count| (count, rest))
 }
 
 #[cfg(test)]

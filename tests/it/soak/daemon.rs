@@ -6,8 +6,7 @@ use std::time::Duration;
 
 use dlrun::observe::monitor::{Sampler, TreeRoot, cgroup};
 use dlrun::observe::protocol::{
-    Backfill, Collect, Decoder, Ending, FrameError, Hello, Process, Registration, Request,
-    Response, RunsQuery, Update, encode,
+    Decoder, Ending, FrameError, Hello, Process, Registration, Request, Response, RunsQuery, encode,
 };
 use dlrun::record::{NodeRecord, RunRecord, encode_segments};
 
@@ -43,13 +42,13 @@ fn requests(run: &RunRecord, record: &NodeRecord) -> Vec<Request> {
     vec![
         Request::Hello(Hello::ours()),
         Request::Register(Box::new(registration)),
-        Request::Update(Box::new(Update {
-            record: record.clone(),
-        })),
-        Request::Backfill(Box::new(Backfill { bytes })),
-        Request::Collect(Collect {
+        Request::Update {
+            record: Box::new(record.clone()),
+        },
+        Request::Backfill { bytes },
+        Request::Collect {
             acknowledged: Some(7),
-        }),
+        },
         Request::End(Box::new(Ending {
             record: record.clone(),
             cpu_user_us: 1,

@@ -71,7 +71,7 @@ impl Node {
             .iter()
             .filter_map(|pid| Process::with_pid(*pid).ok());
         let first = started.min_by_key(|process| process.start_time_ticks)?;
-        let mut uids = members.iter().filter_map(|pid| identity::uid_of(*pid).ok());
+        let mut uids = members.iter().filter_map(|pid| identity::uid_of(*pid));
         let uid = cgroup.uid.or_else(|| uids.find(|uid| *uid != 0));
         let uid = uid.unwrap_or(0);
         let scheduler = match cgroup.scheduler? {

@@ -42,9 +42,9 @@ impl Node {
             }
             Request::Runs(query) => Ok(Some(Response::Runs(self.list(peer, &query)))),
             Request::Status => Ok(Some(Response::Status(Box::new(self.status())))),
-            Request::Update(update) => self.update(connection, update.record),
-            Request::Backfill(backfill) => self.backfill(connection, &backfill.bytes, &mut reply),
-            Request::Collect(collect) => self.collect(connection, collect.acknowledged, &mut reply),
+            Request::Update { record } => self.update(connection, *record),
+            Request::Backfill { bytes } => self.backfill(connection, &bytes, &mut reply),
+            Request::Collect { acknowledged } => self.collect(connection, acknowledged, &mut reply),
             Request::End(ending) => self.end(connection, *ending, &mut reply),
         };
         let response = done.unwrap_or_else(|refusal| Some(Response::Refused(refusal)));
@@ -361,7 +361,7 @@ impl Node {
 
 /// A run began no earlier than its command.
 fn not_before(record: &mut NodeRecord, command: Process, now: u64) {
-    if let Ok(age) = identity::age(command.start_time_ticks) {
+    if let Some(age) = identity::age(command.start_time_ticks) {
         let age_ms = u64::try_from(age.as_millis()).unwrap_or(u64::MAX);
         let begun_ms = now.saturating_sub(age_ms).saturating_sub(START_SLACK_MS);
         record.started_at_ms = record.started_at_ms.clamp(begun_ms, now.max(begun_ms));
@@ -390,7 +390,6 @@ mod tests {
     use crate::config::{DaemonSettings, Fragment};
     use crate::job::RunId;
     use crate::node::daemon::recorder::{Notice, Recorder};
-    use crate::observe::protocol::{Backfill, Update};
     use crate::record::store::{Live, LiveRun, NodeId};
     use crate::record::{GpuReading, Sample, encode_segments};
 
@@ -539,7 +538,12 @@ mod tests {
         assert!(started_at_ms.abs_diff(begun_ms) < 60_000, "{started_at_ms}");
         let mut record = family.registration.record.clone();
         (record.updated_at_ms, record.ended_at_ms) = (u64::MAX, Some(u64::MAX));
-        drop(family.ask(&mut node, Request::Update(Box::new(Update { record }))));
+        drop(family.ask(
+            &mut node,
+            Request::Update {
+                record: Box::new(record),
+            },
+        ));
         let Ok(Job::Update(id)) = queue.try_recv() else {
             panic!("no update")
         };
@@ -556,7 +560,12 @@ mod tests {
         family.live(&mut node, &queue);
         family.registration.record.output = Some("x".repeat(300 << 10));
         let record = family.registration.record.clone();
-        let update = family.ask(&mut node, Request::Update(Box::new(Update { record })));
+        let update = family.ask(
+            &mut node,
+            Request::Update {
+                record: Box::new(record),
+            },
+        );
         assert_eq!(refusal(update), Some(RefusalKind::BadRequest));
         assert_eq!(
             refusal(family.end(&mut node)),
@@ -568,7 +577,12 @@ mod tests {
                 output: Some(text),
                 ..family.registration.record.clone()
             };
-            let update = family.ask(&mut node, Request::Update(Box::new(Update { record })));
+            let update = family.ask(
+                &mut node,
+                Request::Update {
+                    record: Box::new(record),
+                },
+            );
             assert_eq!(refusal(update), Some(RefusalKind::BadRequest));
         }
         node.close_connection(7);
@@ -615,7 +629,7 @@ mod tests {
         let samples = [at(5), Sample { gpus, ..at(now) }, at(now * 2)];
         let hand_in = |node: &mut Node, samples: &[Sample]| {
             let bytes = encode_segments(samples).remove(0);
-            family.ask(node, Request::Backfill(Box::new(Backfill { bytes })))
+            family.ask(node, Request::Backfill { bytes })
         };
         drop(hand_in(&mut node, &samples));
         let Ok(Job::Backfill(_, samples, _, _, _)) = queue.try_recv() else {

@@ -3,7 +3,6 @@
 //! The thread reads the GPUs one after another. While a call takes longer than the deadline, all readings are stale.
 
 use std::collections::VecDeque;
-use std::fmt;
 use std::path::PathBuf;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread::Builder;
@@ -148,14 +147,6 @@ impl Pause {
 
     fn is_over(&self) -> bool {
         self.until.is_none_or(|until| until <= Instant::now())
-    }
-}
-
-impl fmt::Debug for GpuWatch {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("GpuWatch")
-            .field("pace", &self.shared.pace)
-            .finish_non_exhaustive()
     }
 }
 
