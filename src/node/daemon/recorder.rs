@@ -241,11 +241,6 @@ impl Recorder {
         lock(&self.waiting.status).clone()
     }
 
-    /// Bytes of the database.
-    pub(super) fn bytes(&self) -> u64 {
-        lock(&self.waiting.status).bytes
-    }
-
     /// True where the thread has died, which it never should.
     pub(super) fn is_dead(&self) -> bool {
         self.thread.as_ref().is_none_or(JoinHandle::is_finished)

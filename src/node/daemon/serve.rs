@@ -159,7 +159,7 @@ impl Daemon {
                 _ = term.recv() => break,
                 _ = int.recv() => break,
                 late = ticks.next() => self.node.tick(late > self.node.settings.interval() / 2),
-                _ = watchdog.tick() => if self.node.is_sound() { tell(&[NotifyState::Watchdog]) },
+                _ = watchdog.tick() => if !self.node.recorder.is_dead() { tell(&[NotifyState::Watchdog]) },
                 Some(notice) = self.notices.recv() => self.node.notice(notice),
                 accepted = listener.accept(), if !has_accepted => {
                     doorkeeper.accepted(accepted).await;

@@ -83,7 +83,15 @@ pub fn exec(prepared: Prepared) -> Result<ExitStatus, CommandError> {
         training: pid,
         signals,
         echoes: Echoes::default(),
-        watcher: Watcher::new(handover, before),
+        watcher: Watcher {
+            handover,
+            before,
+            pid: None,
+            pipe: None,
+            restarts: 0,
+            restart_at: None,
+            was_killed: false,
+        },
     };
     supervisor.watcher.start();
     Ok(supervisor.run())
@@ -183,18 +191,6 @@ struct Watcher {
 }
 
 impl Watcher {
-    fn new(handover: Handover, before: (u64, u64)) -> Self {
-        Self {
-            handover,
-            before,
-            pid: None,
-            pipe: None,
-            restarts: 0,
-            restart_at: None,
-            was_killed: false,
-        }
-    }
-
     /// Starts the watcher. That it cannot be started costs the record, never the run.
     fn start(&mut self) {
         self.was_killed = false;

@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 use super::writer::{Job, Placed, Writer};
 use crate::observe::client::{ClientError, Daemon};
 use crate::observe::protocol::{
-    Measured, RefusalKind, Registered, Registration, Request, Response, Segment,
+    Measured, RefusalKind, Registered, Registration, Request, Response,
 };
 use crate::record::rundir::fitted;
 use crate::record::{Gap, NodeRecord, ONE_MOMENT_MS, Sample, decode_segment, encode_segments};
@@ -336,31 +336,24 @@ impl Link {
         }
         let acknowledged = self.handed.safe;
         let response = self.ask(&Request::Collect { acknowledged }, patience)?;
-        let Response::Segment(Segment {
-            through,
-            bytes,
-            more,
-        }) = response
-        else {
+        let Response::Segment(segment) = response else {
             return Err(self.unexpected());
         };
-        let Some(through) = through else {
+        let Some(through) = segment.through else {
             self.handed.more = false;
             return Ok(None);
         };
         if acknowledged.is_some_and(|acknowledged| through <= acknowledged) {
             return Err(self.unexpected());
         }
-        let samples = decode_segment(&bytes).map_err(|_| self.unexpected())?;
+        let samples = decode_segment(&segment.bytes).map_err(|_| self.unexpected())?;
         let times: Vec<u64> = samples.iter().map(|sample| sample.at_ms).collect();
-        let blocks = self.handed.blocks_not_on_disk(samples, bytes);
+        let blocks = self.handed.blocks_not_on_disk(samples, segment.bytes);
         if writer.send(Job::Segments(blocks, Some(through))) {
             self.handed.through = Some(through);
-            self.handed.last_ms = self
-                .handed
-                .last_ms
-                .max(times.iter().copied().max().unwrap_or(0));
-            self.handed.more = more;
+            let newest_ms = times.iter().copied().max().unwrap_or(0);
+            self.handed.last_ms = self.handed.last_ms.max(newest_ms);
+            self.handed.more = segment.more;
         }
         Ok(Some(times))
     }

@@ -498,16 +498,12 @@ impl Watch {
     }
 
     pub(super) fn record(&self, state: NodeState, ended: Option<&Ended>) -> NodeRecord {
-        let Handover {
-            context,
-            started_at_ms,
-            output,
-            ..
-        } = &self.handover;
+        let handover = &self.handover;
+        let context = &handover.context;
         let run_id = context.run_id.clone();
         let key = context.key_of(run_id.unwrap_or_else(|| crate::job::RunId::from_random([0; 10])));
         let (job_id, host) = (context.job_id.clone(), self.host.clone());
-        let output = output.as_ref();
+        let output = handover.output.as_ref();
         let mut record = NodeRecord {
             state,
             ended_at_ms: ended.map(|ended| ended.ended_at_ms),
@@ -526,8 +522,8 @@ impl Watch {
                 late_ticks: self.sampling.late_ticks,
             },
             cgroup: self.sampling.cgroup().map(str::to_owned),
-            container: self.handover.container.clone(),
-            ..NodeRecord::begun(key, job_id, *started_at_ms, host)
+            container: handover.container.clone(),
+            ..NodeRecord::begun(key, job_id, handover.started_at_ms, host)
         };
         self.account.fill(&mut record);
         record

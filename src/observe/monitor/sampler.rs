@@ -230,21 +230,15 @@ impl Sampler {
             }
         }
         self.node.read(&mut sample);
-        let Self {
-            columns,
-            node,
-            cgroup,
-            baseline,
-            ..
-        } = self;
-        columns.note(&sample, |column| {
+        self.columns.note(&sample, |column| {
             let is_it = |(name, group): &&(&str, Group)| {
-                *name == column && (*group != Group::Cpu || baseline.cpu_is_of_cgroup)
+                *name == column && (*group != Group::Cpu || self.baseline.cpu_is_of_cgroup)
             };
             let Some((_, group)) = CGROUP_COLUMNS.iter().find(is_it) else {
-                return node.why_missing(column);
+                return self.node.why_missing(column);
             };
-            cgroup.as_ref().map(|cgroup| cgroup.why_missing(*group))
+            let cgroup = self.cgroup.as_ref();
+            cgroup.map(|cgroup| cgroup.why_missing(*group))
         });
         sample
     }
@@ -300,15 +294,13 @@ impl Sampler {
             Ok(totals) => {
                 if !self.baseline.cpu_is_of_cgroup {
                     let (times, vanished, units) = (totals.times, totals.vanished, self.units);
-                    let Baseline {
-                        cpu_user,
-                        cpu_system,
-                        ..
-                    } = &mut self.baseline;
-                    sample.cpu_user_us =
-                        Some(cpu_user.settle(units.us(times.user), units.us(vanished.user)));
+                    let settle = |ledger: &mut Ledger, ticks, vanished| {
+                        Some(ledger.settle(units.us(ticks), units.us(vanished)))
+                    };
+                    let baseline = &mut self.baseline;
+                    sample.cpu_user_us = settle(&mut baseline.cpu_user, times.user, vanished.user);
                     sample.cpu_system_us =
-                        Some(cpu_system.settle(units.us(times.system), units.us(vanished.system)));
+                        settle(&mut baseline.cpu_system, times.system, vanished.system);
                 }
                 sample.mem_rss_bytes = Some(self.units.bytes(totals.rss_pages));
                 sample.processes = Some(totals.processes);

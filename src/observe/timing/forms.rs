@@ -305,13 +305,8 @@ impl Known {
             // The time hangs on the line before: none may be left out for a later one of the same form.
             say(Event::announce(None, None));
         }
-        let Event {
-            says,
-            seconds,
-            step,
-            of,
-            ..
-        } = event;
+        let (says, seconds) = (event.says, event.seconds);
+        let (step, of) = (event.step, event.of);
         let is_step = matches!(says, Says::RunStep | Says::Iteration);
         let per_epoch = groups
             .count("per_epoch")

@@ -18,7 +18,7 @@ use crate::observe::monitor::{self, GpuReport, GpuWatch, identity};
 use crate::observe::protocol::{
     DaemonCost, DaemonStatus, Process, RefusalKind, Registered, Response,
 };
-use crate::record::store::{Live, LiveRun, NodeId, Shortened};
+use crate::record::store::{Live, LiveRun, NodeId};
 use crate::record::{EventKind, Gap, RunRecord, Sample};
 
 /// A pause between two ticks that is longer than the interval by this is a hole in the series.
@@ -33,7 +33,7 @@ pub(crate) struct Node {
     by_connection: HashMap<u64, Handle>,
     next: Handle,
     gpus: Option<GpuWatch>,
-    recorder: Recorder,
+    pub(crate) recorder: Recorder,
     /// Places for samples that clients hand in: until the disk has them, each segment takes dozens of megabytes.
     backfills: Arc<Semaphore>,
     boot_id: String,
@@ -221,7 +221,7 @@ impl Node {
             self.ticks_since_fold = 0;
             self.fold(false);
             // Not only now and then: many short runs fill it in between.
-            if self.recorder.bytes() > self.settings.max_size().0 {
+            if self.recorder.status().bytes > self.settings.max_size().0 {
                 self.retain();
             }
         }
@@ -357,26 +357,21 @@ impl Node {
                     self.by_connection.remove(&connection);
                 }
             }
-            Notice::Shortened(Shortened {
-                node,
-                from_ms,
-                to_ms,
-                samples,
-                collected,
-            }) => {
+            Notice::Shortened(gone) => {
+                let samples = gone.samples;
                 tracing::warn!(
                     samples,
                     "live runs fill the database (`store.max_size`): old samples went"
                 );
-                if let Some(watched) = self.with_node(node) {
+                if let Some(watched) = self.with_node(gone.node) {
                     let why = "the database of the node was full (`store.max_size`)";
-                    let seconds = to_ms.saturating_sub(from_ms) / 1000;
+                    let seconds = gone.to_ms.saturating_sub(gone.from_ms) / 1000;
                     let detail = format!(
                         "{why}: the oldest {samples} samples, of {seconds} s, are no longer in it"
                     );
                     watched.note(watched.now_ms(), EventKind::Note, detail);
-                    if !collected {
-                        watched.add_gap(Gap::new(from_ms, to_ms, why));
+                    if !gone.collected {
+                        watched.add_gap(Gap::new(gone.from_ms, gone.to_ms, why));
                     }
                 }
             }
@@ -422,10 +417,6 @@ impl Node {
 
     pub(crate) fn gpu_report(&self) -> Option<GpuReport> {
         self.gpus.as_ref().map(GpuWatch::latest)
-    }
-
-    pub(crate) fn is_sound(&self) -> bool {
-        !self.recorder.is_dead()
     }
 
     /// Folds everything and remembers that this was no crash.

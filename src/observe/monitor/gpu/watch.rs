@@ -126,6 +126,7 @@ struct State {
 }
 
 /// A call that has not come back.
+#[derive(Clone, Copy)]
 struct Call {
     opens: bool,
     begun: Instant,
@@ -338,22 +339,22 @@ impl State {
     /// Of a call that hangs nobody knows what it will say: until then no reading is fresh.
     /// Returns whether there is one.
     fn note_late_call(&mut self, deadline: Duration) -> bool {
-        let Some(Call {
-            opens,
-            begun,
-            at_ms,
-        }) = self.call
-        else {
+        let Some(call) = self.call else {
             return false;
         };
-        let waited = begun.elapsed();
-        let is_late = waited > if opens { OPENING * deadline } else { deadline };
+        let waited = call.begun.elapsed();
+        let is_late = waited
+            > if call.opens {
+                OPENING * deadline
+            } else {
+                deadline
+            };
         if is_late {
-            if opens {
+            if call.opens {
                 self.known.missing = Some("the GPU driver gives no answer".into());
             }
             let why = format!("no answer for {:.1} s", waited.as_secs_f64());
-            self.all_stale(at_ms, &why);
+            self.all_stale(call.at_ms, &why);
         }
         is_late
     }
