@@ -85,18 +85,15 @@ impl Watch {
 
     fn registration(&self) -> Option<Registration> {
         let placed = self.link.placed.as_ref()?;
+        let record = self.record(NodeState::Running, None);
+        let lost_at_ms = self.link.lost_at_ms;
         Some(Registration {
             run: self.run_record(placed)?,
-            record: self
-                .link
-                .fitted_record(&self.record(NodeState::Running, None)),
+            record: self.link.fitted_record(&record),
             command: self.handover.command,
             gpus: self.sampling.gpus.allocated.clone(),
             booted_at_ms: Some(self.handover.booted_at_ms),
-            gap: self
-                .link
-                .lost_at_ms
-                .map(|lost_at_ms| GapHint { lost_at_ms }),
+            gap: lost_at_ms.map(|lost_at_ms| GapHint { lost_at_ms }),
         })
     }
 

@@ -320,10 +320,7 @@ impl Tree {
             .as_ref()
             .filter(|supervisor| supervisor.is_alive);
         self.is_root(stat)
-            || self
-                .known
-                .get(&stat.parent)
-                .is_some_and(|kind| *kind == Kind::Member)
+            || self.has(stat.parent)
             || supervisor.is_some_and(|supervisor| supervisor.process.stat.pid == stat.parent)
             || (self.group_lives && stat.process_group == self.root.command.pid)
             || (self.session_lives && stat.session == self.root.command.pid)
@@ -418,12 +415,9 @@ impl Tree {
                 let process = &mut supervisor.process;
                 let _ = process.read_io(&mut self.proc, true);
             }
-            is_known = supervisor.process.io.is_some();
-            totals.io = supervisor
-                .process
-                .io
-                .unwrap_or_default()
-                .since(supervisor.io_before);
+            let io = supervisor.process.io;
+            is_known = io.is_some();
+            totals.io = io.unwrap_or_default().since(supervisor.io_before);
         }
         for member in &mut self.members {
             if let Err(error) = member.read_io(&mut self.proc, all) {
@@ -449,18 +443,11 @@ impl Tree {
     pub(super) fn read_shmem_bytes(&mut self) -> Result<u64, String> {
         let mut why = "no process of the run was left to read".to_owned();
         let mut total = None;
-        for member in self
-            .members
-            .iter_mut()
-            .filter(|member| !member.stat.is_ended())
-        {
+        let members = self.members.iter_mut();
+        for member in members.filter(|member| !member.stat.is_ended()) {
             let (pid, pages) = (member.stat.pid, member.stat.rss_pages);
             let known = member.shmem.filter(|(_, then)| *then == pages);
-            let bytes = match known {
-                Some((bytes, _)) => Ok(bytes),
-                None => self.proc.shmem_bytes(pid),
-            };
-            match bytes {
+            match known.map_or_else(|| self.proc.shmem_bytes(pid), |(bytes, _)| Ok(bytes)) {
                 Ok(bytes) => {
                     member.shmem = Some((bytes, pages));
                     total = Some(bytes.saturating_add(total.unwrap_or(0)));
