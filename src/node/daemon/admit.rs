@@ -36,13 +36,13 @@ pub(super) fn admit(peer: Peer, registration: &Registration) -> Result<Admitted,
         )
     };
     // A connection outlives who made it, and its pid passes on.
-    if !identity::uid_of(peer.pid).is_some_and(|uid| uid == peer.uid) {
+    if identity::uid_of(peer.pid) != Some(peer.uid) {
         return gone();
     }
     let Ok(parent) = identity::parent_of(peer.pid) else {
         return gone();
     };
-    if !identity::uid_of(parent).is_some_and(|uid| uid == peer.uid) {
+    if identity::uid_of(parent) != Some(peer.uid) {
         let message = format!("process {parent}, which started the asking one, is of another user");
         return refused(RefusalKind::NotPermitted, message);
     }
@@ -53,7 +53,7 @@ pub(super) fn admit(peer: Peer, registration: &Registration) -> Result<Admitted,
         let message = "the training is no child of the process that started the asking one";
         return refused(RefusalKind::BadRequest, message);
     };
-    if !identity::uid_of(command.pid).is_some_and(|uid| uid == peer.uid) {
+    if identity::uid_of(command.pid) != Some(peer.uid) {
         let message = format!("process {} is of another user", command.pid);
         return refused(RefusalKind::NotPermitted, message);
     }

@@ -370,11 +370,8 @@ impl Desk {
         if let Some(name) = self.names.get(&uid) {
             return name.clone();
         }
-        if self
-            .looked_up
-            .as_ref()
-            .is_some_and(|hanging| hanging.try_recv() == Err(TryRecvError::Empty))
-        {
+        let hangs = |asked: &Receiver<_>| asked.try_recv() == Err(TryRecvError::Empty);
+        if self.looked_up.as_ref().is_some_and(hangs) {
             return none;
         }
         let (sender, receiver) = channel();

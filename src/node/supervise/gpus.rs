@@ -27,11 +27,8 @@ pub(super) struct Gpus {
 
 impl Gpus {
     pub(super) fn new(handover: &Handover, interval: Duration) -> Self {
-        let library = handover
-            .context
-            .plan
-            .as_ref()
-            .and_then(|plan| plan.nvml_library.as_ref());
+        let plan = handover.context.plan.as_ref();
+        let library = plan.and_then(|plan| plan.nvml_library.as_ref());
         Self {
             wanted: library.is_some() || gpu_driver_present(Path::new("/")),
             library: library.map(PathBuf::from),

@@ -142,11 +142,8 @@ impl Keras {
         let Some(epoch) = self.epoch else {
             return self.read_headless(bar, say);
         };
-        if bar.facts.metrics.is_empty()
-            || self
-                .steps
-                .is_some_and(|steps| bar.of.is_some_and(|of| of != steps))
-        {
+        let steps = self.steps.zip(bar.of);
+        if bar.facts.metrics.is_empty() || steps.is_some_and(|(steps, of)| of != steps) {
             return None;
         }
         // A full bar may be drawn once more, with the whole time and the figures of the validation.

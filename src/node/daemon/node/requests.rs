@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use super::Node;
 use crate::foundation::clock::{booted_at_ms, now_from, now_ms};
+use crate::job::RunId;
 use crate::node::daemon::admit::{Admitted, admit, check, check_owner, check_record};
 use crate::node::daemon::budget;
 use crate::node::daemon::connection::Question;
@@ -15,9 +16,7 @@ use crate::observe::protocol::{
     Ending, MAX_MESSAGE_BYTES, Process, Refusal, RefusalKind, Registration, Request, Response,
     Runs, RunsQuery,
 };
-use crate::record::{
-    EventKind, Gap, MAX_SEGMENT_SAMPLES, MeasureKey, NodeRecord, decode_segment_within,
-};
+use crate::record::{EventKind, Gap, MAX_SEGMENT_SAMPLES, NodeRecord, decode_segment_within};
 
 /// What a client may hand in for one run, so that nobody fills the node's disk: days of samples without a daemon.
 const BACKFILL_MAX: usize = 16 << 20;
@@ -102,10 +101,8 @@ impl Node {
             return bad("this connection has registered a run already");
         }
         let weight = check(&registration)?;
-        let known = self
-            .runs
-            .iter()
-            .find(|(_, watched)| watched.key == registration.record.key);
+        let is_known = |watched: &Watched| watched.key == registration.record.key;
+        let known = self.runs.iter().find(|(_, watched)| is_known(watched));
         let known = known.map(|(handle, watched)| (*handle, watched));
         self.room(peer.uid, known.map(|(handle, _)| handle), weight)?;
         // One whose command has just ended is let in too: its client has the last words.
@@ -141,10 +138,8 @@ impl Node {
     /// Whether a record of this weight has room beside the other records: one user's must not take the memory of all. What is over
     /// a budget is refused to who asks; watchers continue without the daemon.
     fn room(&self, uid: u32, handle: Option<Handle>, weight: usize) -> Result<(), Refusal> {
-        let others = self
-            .runs
-            .iter()
-            .filter(|(other, _)| Some(**other) != handle);
+        let is_other = |(other, _): &(&Handle, &Watched)| Some(**other) != handle;
+        let others = self.runs.iter().filter(is_other);
         let held = others.map(|(_, watched)| (watched.uid, watched.weight));
         budget::room(held, uid, weight).map_err(|message| Refusal::new(RefusalKind::Busy, message))
     }
@@ -228,25 +223,16 @@ impl Node {
 
     /// Two runs of one job share its cgroup: each has the totals of both.
     fn note_sharing(&mut self, watched: &mut Watched, cgroup: &str) {
-        for other in self
-            .runs
-            .values_mut()
-            .filter(|other| other.stage != Stage::Ended)
-        {
+        let note = |noted: &mut Watched, run_id: &RunId| {
+            let detail =
+                format!("CPU, memory and I/O are those of the job; run {run_id} is in it too");
+            noted.note(noted.now_ms(), EventKind::SharedCgroup, detail);
+        };
+        let others = self.runs.values_mut();
+        for other in others.filter(|other| other.stage != Stage::Ended) {
             if other.cgroup() == Some(cgroup) {
-                let detail = |key: &MeasureKey| {
-                    format!(
-                        "CPU, memory and I/O are those of the job; run {} is in it too",
-                        key.run_id
-                    )
-                };
-                watched.note(
-                    watched.now_ms(),
-                    EventKind::SharedCgroup,
-                    detail(&other.key),
-                );
-                let key = watched.key.clone();
-                other.note(other.now_ms(), EventKind::SharedCgroup, detail(&key));
+                note(watched, &other.key.run_id);
+                note(other, &watched.key.run_id);
             }
         }
     }
@@ -388,7 +374,6 @@ mod tests {
 
     use super::*;
     use crate::config::{DaemonSettings, Fragment};
-    use crate::job::RunId;
     use crate::node::daemon::recorder::{Notice, Recorder};
     use crate::record::store::{Live, LiveRun, NodeId};
     use crate::record::{GpuReading, Sample, encode_segments};
