@@ -10,7 +10,8 @@ use dlrun::foundation::diagnostic::Problem;
 use dlrun::job;
 use dlrun::job::convert::{self, ScriptPlace};
 use dlrun::observe::monitor::cgroup::{CgroupDirectories, JobCgroup, locate_in};
-use dlrun::observe::monitor::{Sampler, SamplerOptions, TreeRoot};
+use dlrun::observe::monitor::identity::Process;
+use dlrun::observe::monitor::{PROCESS_INTERVAL, Sampler, TreeRoot};
 use dlrun::observe::protocol::{Decoder, FrameError, Request, Response, encode};
 use dlrun::observe::timing::{EventLog, Follower};
 use dlrun::record::export::{JsonLines, RowWriter};
@@ -307,16 +308,17 @@ fn cgroups_in(dir: &Path, data: &[u8]) {
             directories,
         };
         let root = TreeRoot {
-            pid: 7,
-            start_time_ticks: 1,
-            process_group: 7,
+            command: Process {
+                pid: 7,
+                start_time_ticks: 1,
+            },
             supervisor: None,
             exclude: Vec::new(),
         };
-        let mut sampler = Sampler::of_job_in(dir, root, Some(&job), SamplerOptions::default());
+        let mut sampler = Sampler::of_job_in(dir, root, Some(&job), PROCESS_INTERVAL);
         let samples = [
-            sampler.sample_all(1_795_000_000_000),
-            sampler.sample_all(1_795_000_001_000),
+            sampler.sample(1_795_000_000_000, true),
+            sampler.sample(1_795_000_001_000, true),
         ];
         kept(&samples);
         assert!(

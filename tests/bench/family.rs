@@ -9,7 +9,7 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use dlrun::observe::client::Daemon;
 use dlrun::observe::monitor::start_time_ticks;
-use dlrun::observe::protocol::{Process, Registration, Request, Response, Update};
+use dlrun::observe::protocol::{Process, Registration, Request, Response};
 use dlrun::record::{NodeRecord, NodeState};
 use nix::sys::signal::{Signal, killpg};
 use nix::unistd::Pid;
@@ -238,7 +238,9 @@ fn stay(command: Process, sockets: &[String]) -> Result<(), Failure> {
                         break;
                     };
                     if daemon
-                        .ask(&Request::Update(Box::new(Update { record })))
+                        .ask(&Request::Update {
+                            record: Box::new(record),
+                        })
                         .is_err()
                     {
                         break;

@@ -10,9 +10,8 @@ use std::process::{Child, ChildStdin, Command, Stdio, id};
 use std::time::{Duration, Instant};
 
 use dlrun::observe::monitor::cgroup::{CgroupScheduler, locate};
-use dlrun::observe::monitor::{
-    JobCgroup, Sampler, SamplerOptions, TreeRoot, own_cpu_us, start_time_ticks,
-};
+use dlrun::observe::monitor::identity::Process;
+use dlrun::observe::monitor::{JobCgroup, PROCESS_INTERVAL, Sampler, TreeRoot, own_cpu_us};
 use dlrun::record::Sample;
 use nix::sys::resource::{UsageWho, getrusage};
 use nix::sys::statfs::{TMPFS_MAGIC, statfs};
@@ -278,21 +277,19 @@ fn run(job: &Job) -> (Sampler, Sample, JobCgroup) {
     let pid = load.process.id();
     let cgroup = found(pid, &mut load);
     let root = TreeRoot {
-        pid,
-        start_time_ticks: start_time_ticks(pid).expect("it runs"),
-        process_group: pid,
+        command: Process::with_pid(pid).expect("it runs"),
         supervisor: None,
         exclude: vec![],
     };
-    let options = SamplerOptions::default();
+    let options = PROCESS_INTERVAL;
     let mut sampler = Sampler::of_job(root.clone(), Some(&cgroup), options);
-    let first = sampler.sample(0);
+    let first = sampler.sample(0, false);
     assert!(
         cpu_us(&first) < 150_000 + before / 10,
         "of before: {first:?}, {before}"
     );
     load.does("memory");
-    let held = settled(|| sampler.sample(1000), first.mem_anon_bytes);
+    let held = settled(|| sampler.sample(1000, false), first.mem_anon_bytes);
     if let (Some(anon), Some(was)) = (held.mem_anon_bytes, first.mem_anon_bytes) {
         assert_about("anonymous memory", anon - was, MEMORY as u64, 0);
         assert!(held.mem_peak_bytes >= Some(MEMORY as u64), "{held:?}");
@@ -304,7 +301,7 @@ fn run(job: &Job) -> (Sampler, Sample, JobCgroup) {
         |sample: &Sample, name: &str| sample.commands.iter().any(|command| &*command.name == name);
     let start = Instant::now();
     let busy = loop {
-        let sample = sampler.sample_all(2000);
+        let sample = sampler.sample(2000, true);
         if sample.processes == Some(2) && name(&sample, "sleep") {
             break sample;
         }
@@ -327,7 +324,7 @@ fn run(job: &Job) -> (Sampler, Sample, JobCgroup) {
     let after = Sampler::of_job(root, Some(&cgroup), options);
     let again = after
         .with_baseline(serde_json::from_str(&baseline).expect("read"))
-        .sample(3000);
+        .sample(3000, false);
     assert!(
         cpu_us(&again) >= cpu_us(&busy) && cpu_us(&again) < cpu_us(&busy) + 500_000,
         "{again:?}"
@@ -352,7 +349,7 @@ fn run(job: &Job) -> (Sampler, Sample, JobCgroup) {
     wait_for_all();
     let used = cpu_of_children_us() - before;
     assert!(used > OWN_CPU_US);
-    let last = sampler.sample_all(4000);
+    let last = sampler.sample(4000, true);
     // Times in `/proc`, from which the run begins, are whole ticks; `kill` is in the children's.
     assert_about("CPU time", cpu_us(&last), used, 30_000);
     assert_eq!(last.processes, Some(0));
@@ -406,12 +403,12 @@ fn inner_job_in_v1() {
                 .expect("sh")
                 .success()
         );
-        let killed = sampler.sample_all(5000);
+        let killed = sampler.sample(5000, true);
         assert_eq!(killed.mem_oom_kills, Some(1), "{killed:?}");
     }
     drop(job);
     // The kept files of a cgroup that is no more.
-    let gone = sampler.sample_all(6000);
+    let gone = sampler.sample(6000, true);
     assert_eq!(
         (gone.cpu_user_us, gone.mem_anon_bytes, gone.processes),
         (None, None, None)
@@ -451,5 +448,5 @@ fn inner_job_in_v2() {
     let has_pressure = Path::new("/proc/pressure/cpu").exists();
     assert_eq!(last.psi_cpu_some_us.is_some(), has_pressure, "{last:?}");
     drop(job);
-    assert_eq!(sampler.sample_all(6000).cpu_user_us, None);
+    assert_eq!(sampler.sample(6000, true).cpu_user_us, None);
 }

@@ -130,7 +130,7 @@ fn count(daemon: &StandIn, is_wanted: impl Fn(&Request) -> bool) -> usize {
 }
 
 fn is_update(request: &Request) -> bool {
-    matches!(request, Request::Update(_))
+    matches!(request, Request::Update { .. })
 }
 
 fn is_register(request: &Request) -> bool {
@@ -439,7 +439,9 @@ fn killed_watcher_finds_its_run_with_the_daemon() {
     let started = start(&env);
     // Some were collected and not acknowledged when the watcher is killed.
     wait_for("a collection", || {
-        count(&daemon, |request| matches!(request, Request::Collect(_))) > 0
+        count(&daemon, |request| {
+            matches!(request, Request::Collect { .. })
+        }) > 0
     });
     let watcher = wait_for_some("a watcher", || {
         env.processes_with("exec-watch").into_iter().next()

@@ -220,12 +220,7 @@ fn hostile_clients_are_sent_away_and_others_are_served() {
     // A process that is no child of whoever started the client.
     let mut client = RawClient::greeted(&daemon);
     assert_eq!(
-        refused(
-            client.ask(&Request::Collect(dlrun::observe::protocol::Collect {
-                acknowledged: None
-            }))
-        )
-        .kind,
+        refused(client.ask(&Request::Collect { acknowledged: None })).kind,
         RefusalKind::BadRequest
     );
     // Slow: one byte, then nothing.

@@ -12,8 +12,7 @@ use std::time::{Duration, Instant};
 
 use dlrun::job::RunId;
 use dlrun::observe::protocol::{
-    Backfill, Collect, Ending, Hello, Process, RefusalKind, Registration, Request, Response,
-    RunView, RunsQuery,
+    Ending, Hello, Process, RefusalKind, Registration, Request, Response, RunView, RunsQuery,
 };
 use dlrun::record::{
     Epoch, EventKind, NodeRecord, ProcessReading, RunRecord, Sample, encode_segments,
@@ -278,7 +277,7 @@ fn users_have_their_own_runs_and_no_others() {
         &daemon,
         &[
             register(stolen.clone()),
-            Request::Collect(Collect { acknowledged: None }),
+            Request::Collect { acknowledged: None },
             Request::End(Box::new(end)),
         ],
     );
@@ -377,14 +376,14 @@ fn a_flood_of_one_user_starves_no_other() {
     let run = watched(&alice);
     let mallory = Stranger::new(&place, MALLORY, MALLORY);
     let theirs = of_owner(registration(&alice, &run, OWN), MALLORY);
-    let update = dlrun::observe::protocol::Update {
-        record: theirs.record.clone(),
+    let update = Request::Update {
+        record: Box::new(theirs.record.clone()),
     };
     let requests = [
         register(theirs),
         Request::Status,
         Request::Runs(RunsQuery::default()),
-        Request::Update(Box::new(update)),
+        update,
     ];
     let before = recorded::series(&alice.run_dir(&run)).len();
     let over = place.root().join("over");
@@ -475,10 +474,9 @@ fn the_heaviest_records_of_many_users_fit_half_the_memory_of_the_unit() {
             let mut theirs = of_owner(registration(&alice, &run, OWN), uid);
             theirs.record.key.node = "NODE".to_owned();
             fill(&mut theirs.record);
-            let update = dlrun::observe::protocol::Update {
-                record: theirs.record.clone(),
+            let update = Request::Update {
+                record: Box::new(theirs.record.clone()),
             };
-            let update = Request::Update(Box::new(update));
             Stranger::new(&place, uid, uid).start(
                 &daemon,
                 &[register(theirs), update],
@@ -557,10 +555,10 @@ fn packed_segments_of_eight_users_at_once_fit_half_the_memory_of_the_unit() {
             let uid = MALLORY + 200 + number;
             let theirs = of_owner(registration(&alice, &run, OWN), uid);
             let mut requests = vec![register(theirs)];
-            let backfill = Backfill {
+            let backfill = Request::Backfill {
                 bytes: segment.clone(),
             };
-            requests.extend(vec![Request::Backfill(Box::new(backfill)); 8]);
+            requests.extend(vec![backfill; 8]);
             Stranger::new(&place, uid, uid).start(&daemon, &requests, &[])
         })
         .collect();

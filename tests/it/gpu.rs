@@ -5,7 +5,7 @@ use std::path::Path;
 use std::time::{Duration, Instant};
 
 use dlrun::observe::monitor::{
-    GpuCondition, GpuError, GpuReader, GpuReport, GpuShare, GpuState, GpuWatch, Nvml, WatchPace,
+    GpuCondition, GpuError, GpuReader, GpuReport, GpuState, GpuWatch, Nvml, WatchPace,
     allocated_gpus,
 };
 use dlrun::record::{EventKind, GpuFacts, GpuReading, GpuUsage};
@@ -594,7 +594,6 @@ at 0 temperature 40
         at 3000 field 83 40000\nat 3000 process\nat 3000 throttle 0
         ";
     let fake = FakeNvml::new(trace);
-    let share = GpuShare::new(["GPU-0"]);
     let nvml = fake.open().expect("it loads");
     let mut usage = GpuUsage::of((*nvml.devices()[0]).clone());
     for at_ms in [0, 1000, 2000, 3000] {
@@ -606,14 +605,12 @@ at 0 temperature 40
             at_ms: Some(at_ms),
             condition: GpuCondition::Fresh,
         };
-        let readings = share.readings(
-            &GpuReport {
-                gpus: vec![state],
-                missing: None,
-                ..GpuReport::default()
-            },
-            |pid| pid == 7,
-        );
+        let report = GpuReport {
+            gpus: vec![state],
+            missing: None,
+            ..GpuReport::default()
+        };
+        let readings = report.readings_of_run(&["GPU-0"], |pid| pid == 7);
         usage.add(&readings[0], at_ms);
     }
     assert_eq!(usage.readings, 4);
@@ -656,7 +653,7 @@ fn an_idle_gpu_of_a_run_is_seen_and_only_its_own_processes_are_counted() {
         .collect();
     let variable = |name: &str| (name == "CUDA_VISIBLE_DEVICES").then(|| "0,1".to_owned());
     let allocated = allocated_gpus(variable, &devices).expect("it says");
-    let readings = GpuShare::new(allocated).readings(&watch.latest(), |pid| pid == 7);
+    let readings = watch.latest().readings_of_run(&allocated, |pid| pid == 7);
     let told: Vec<_> = readings
         .iter()
         .map(|r| (&*r.uuid, r.run_processes, r.run_mem_bytes, r.run_sm_percent))

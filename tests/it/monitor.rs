@@ -4,7 +4,8 @@ use std::os::unix::process::CommandExt;
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
-use dlrun::observe::monitor::{Sampler, SamplerOptions, TreeRoot, own_cpu_us, start_time_ticks};
+use dlrun::observe::monitor::identity::Process;
+use dlrun::observe::monitor::{PROCESS_INTERVAL, Sampler, TreeRoot, own_cpu_us};
 use dlrun::record::Sample;
 use nix::sys::resource::{UsageWho, getrusage};
 use nix::sys::signal::{Signal, killpg};
@@ -30,16 +31,12 @@ impl Run {
     }
 
     fn sampler(&self, supervisor: Option<u32>) -> Sampler {
-        let start_time_ticks = start_time_ticks(self.pid()).expect("it runs");
-        let (pid, process_group) = (self.pid(), self.pid());
         let root = TreeRoot {
-            pid,
-            start_time_ticks,
-            process_group,
+            command: Process::with_pid(self.pid()).expect("it runs"),
             supervisor,
             exclude: vec![],
         };
-        Sampler::of_job(root, None, SamplerOptions::default())
+        Sampler::of_job(root, None, PROCESS_INTERVAL)
     }
 }
 
@@ -55,7 +52,7 @@ impl Drop for Run {
 fn sample_until(sampler: &mut Sampler, holds: impl Fn(&Sampler, &Sample) -> bool) -> Sample {
     let start = Instant::now();
     loop {
-        let sample = sampler.sample_all(0);
+        let sample = sampler.sample(0, true);
         if holds(sampler, &sample) {
             return sample;
         }
@@ -113,7 +110,7 @@ fn inner_cpu_time_equals_rusage() {
     let zombie = sample_until(&mut sampler, |sampler, _| !sampler.is_root_alive());
     run.0.wait().expect("waited");
     while nix::sys::wait::wait().is_ok() {}
-    let end = sampler.sample_all(1);
+    let end = sampler.sample(1, true);
     let used = cpu_of_children_us();
     assert!(used > 100_000, "too little to compare: {used}");
     assert!(
@@ -148,7 +145,7 @@ fn inner_orphan_stays_member() {
     });
     assert!(!sampler.is_root_alive());
     nix::sys::wait::wait().expect("the orphan is ours");
-    assert_eq!(sampler.sample(1).processes, Some(0));
+    assert_eq!(sampler.sample(1, false).processes, Some(0));
 }
 
 #[test]
@@ -168,7 +165,7 @@ fn process_of_another_group_is_not_counted() {
     sample_until(&mut sampler, |_, sample| sample.processes == Some(2));
     let mut others = other.sampler(None);
     sample_until(&mut others, |_, sample| sample.processes == Some(3));
-    assert_eq!(sampler.sample(1).processes, Some(2));
+    assert_eq!(sampler.sample(1, false).processes, Some(2));
     assert!(sampler.is_root_alive());
 }
 

@@ -8,9 +8,9 @@ use std::path::PathBuf;
 
 use dlrun::job::{JobId, RunId, SchedulerKind, Workload};
 use dlrun::observe::protocol::{
-    Backfill, Collect, DaemonCost, DaemonStatus, Ending, GapHint, Hello, Measured, PROTOCOL,
-    Process, RefusalKind, Registered, Registration, Request, Response, RunView, Runs, RunsQuery,
-    Segment, StoreStatus, Update, encode,
+    DaemonCost, DaemonStatus, Ending, GapHint, Hello, Measured, PROTOCOL, Process, RefusalKind,
+    Registered, Registration, Request, Response, RunView, Runs, RunsQuery, Segment, StoreStatus,
+    encode,
 };
 use dlrun::record::{
     Epoch, Event, EventKind, ExitStatus, Gap, GpuFacts, GpuReading, GpuUsage, HostFacts,
@@ -252,11 +252,13 @@ fn requests() -> Vec<Request> {
             }),
             booted_at_ms: None,
         })),
-        Request::Update(Box::new(Update { record: record() })),
-        Request::Backfill(Box::new(Backfill { bytes: segment() })),
-        Request::Collect(Collect {
+        Request::Update {
+            record: Box::new(record()),
+        },
+        Request::Backfill { bytes: segment() },
+        Request::Collect {
             acknowledged: Some(7),
-        }),
+        },
         Request::End(Box::new(Ending {
             record: record(),
             cpu_user_us: 101_250_000,
@@ -443,7 +445,7 @@ fn the_largest_segment_fits_a_message() {
         more: false,
     };
     assert!(encode(&Response::Segment(segment)).is_ok());
-    assert!(encode(&Request::Backfill(Box::new(Backfill { bytes }))).is_ok());
+    assert!(encode(&Request::Backfill { bytes }).is_ok());
 }
 
 #[test]

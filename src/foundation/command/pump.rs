@@ -4,7 +4,7 @@
 //! reader for ever. Here the child's own end is what counts: once it is gone, what lies in the pipes is taken and that
 //! is all.
 
-use std::io::{self, Read, Write};
+use std::io::{self, ErrorKind, Read, Write};
 use std::os::fd::{AsFd, BorrowedFd};
 use std::process::{Child, ChildStderr, ChildStdin, ChildStdout, ExitStatus};
 use std::time::{Duration, Instant};
@@ -49,6 +49,7 @@ pub(super) enum Heard<'a> {
 pub(super) type Sink<'a> = dyn FnMut(Heard<'_>) -> bool + 'a;
 
 /// How following a child ended.
+#[derive(Debug)]
 pub(super) enum End {
     /// By itself.
     Exited(ExitStatus),
@@ -122,8 +123,7 @@ impl Pump {
         loop {
             if let Some(status) = self.child.try_wait()? {
                 for _ in 0..LAST_CHUNKS {
-                    let refused = !self.read(sink)?;
-                    if refused {
+                    if !self.read(sink)? {
                         return Ok(End::Refused);
                     }
                     if self.stdout.is_none() && self.stderr.is_none() {
@@ -186,10 +186,7 @@ impl Pump {
                 self.written += count;
                 self.written == self.pending.len()
             }
-            Err(error) => !matches!(
-                error.kind(),
-                io::ErrorKind::WouldBlock | io::ErrorKind::Interrupted
-            ),
+            Err(error) => !is_early(&error),
         };
         if done {
             self.stdin = None;
@@ -209,9 +206,9 @@ impl Pump {
     /// twice the grace.
     fn stop(mut self) {
         self.stdin = None;
-        self.signal(Signal::SIGTERM);
+        self.signal(Some(Signal::SIGTERM));
         if !self.is_gone_within(self.grace) {
-            self.signal(Signal::SIGKILL);
+            self.signal(Some(Signal::SIGKILL));
             if !self.is_gone_within(self.grace) {
                 // It hangs in the kernel, on a file system that does not answer. It must not become a zombie later.
                 let mut child = self.child;
@@ -231,7 +228,7 @@ impl Pump {
                 (self.stdout, self.stderr) = (None, None);
             }
             let ended = !matches!(self.child.try_wait(), Ok(None));
-            if ended && !self.group_lives() {
+            if ended && !(self.reach == Reach::Group && self.signal(None)) {
                 return true;
             }
             if Instant::now() >= deadline {
@@ -240,26 +237,20 @@ impl Pump {
         }
     }
 
-    fn group_lives(&self) -> bool {
-        self.reach == Reach::Group
-            && pid_of(&self.child).is_some_and(|pid| killpg(pid, None).is_ok())
-    }
-
-    fn signal(&self, signal: Signal) {
-        let Some(pid) = pid_of(&self.child) else {
-            return;
-        };
-        // ESRCH: it went by itself.
-        let _ = match self.reach {
+    /// Signals the child or its group, and says whether there was one; `None` only asks.
+    fn signal(&self, signal: Option<Signal>) -> bool {
+        let pid = pid_of(&self.child);
+        let sent = match self.reach {
             Reach::Group => killpg(pid, signal),
             Reach::Child => kill(pid, signal),
         };
+        sent.is_ok()
     }
 }
 
 /// The child's process id as the kernel's type.
-pub(super) fn pid_of(child: &Child) -> Option<Pid> {
-    i32::try_from(child.id()).ok().map(Pid::from_raw)
+pub(super) fn pid_of(child: &Child) -> Pid {
+    Pid::from_raw(child.id().cast_signed())
 }
 
 fn read_one<R: Read>(
@@ -275,16 +266,14 @@ fn read_one<R: Read>(
             Ok(true)
         }
         Ok(count) => Ok(sink(Heard::Bytes(stream, &buffer[..count]))),
-        Err(error)
-            if matches!(
-                error.kind(),
-                io::ErrorKind::WouldBlock | io::ErrorKind::Interrupted
-            ) =>
-        {
-            Ok(true)
-        }
+        Err(error) if is_early(&error) => Ok(true),
         Err(error) => Err(error),
     }
+}
+
+/// The pipe is not ready, or a signal came.
+fn is_early(error: &io::Error) -> bool {
+    matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::Interrupted)
 }
 
 /// Makes our end of a pipe non-blocking; the child's end is another open file and stays as it is.

@@ -1,12 +1,11 @@
 //! Starts processes that are not read by us: the training itself, and our own background processes.
 
 use std::ffi::OsString;
-use std::fs::File;
 use std::io;
 use std::os::fd::OwnedFd;
 use std::os::unix::process::CommandExt;
 use std::path::Path;
-use std::process::{Command, Stdio};
+use std::process::{Child, Command, Stdio};
 
 use nix::sys::signal::{SigHandler, SigSet, Signal, signal};
 use nix::unistd::Pid;
@@ -28,24 +27,6 @@ const DEFAULTED: [Signal; 8] = [
     Signal::SIGCONT,
 ];
 
-/// Where a stream of the training goes.
-#[derive(Debug)]
-pub enum Destination {
-    /// Where ours goes: the job's output file.
-    Inherit,
-    /// Into an open file.
-    File(File),
-}
-
-impl From<Destination> for Stdio {
-    fn from(destination: Destination) -> Self {
-        match destination {
-            Destination::Inherit => Self::inherit(),
-            Destination::File(file) => file.into(),
-        }
-    }
-}
-
 /// The user's command and what it shall find.
 #[derive(Debug)]
 pub struct TrainingCommand {
@@ -55,34 +36,21 @@ pub struct TrainingCommand {
     pub sets: Vec<(OsString, OsString)>,
     /// Variables to take out of our own environment first.
     pub removals: Vec<OsString>,
-    /// Standard output.
-    pub stdout: Destination,
+    /// Standard output; inherited, it is the job's output file.
+    pub stdout: Stdio,
     /// Standard error.
-    pub stderr: Destination,
+    pub stderr: Stdio,
     /// True to start it as the leader of its own process group; false to leave it in ours, as a shell script leaves
     /// the programs that it starts.
     pub leads_group: bool,
 }
 
-/// A training that was started. Dropping it leaves the process alone; the caller waits for it with `waitpid`.
-#[derive(Debug)]
-pub struct Training {
-    pid: Pid,
-}
-
-impl Training {
-    /// Returns its process id.
-    #[must_use]
-    pub fn pid(&self) -> Pid {
-        self.pid
-    }
-}
-
-/// Starts the training with default signals, nothing blocked and an empty standard input.
+/// Starts the training with default signals, nothing blocked and an empty standard input. The caller waits for it with
+/// `waitpid`.
 ///
 /// # Errors
 /// `NotFound`, `NotExecutable` or `Spawn`; [`CommandError::shell_code`] is what the job then exits with.
-pub fn spawn_training(training: TrainingCommand) -> Result<Training, CommandError> {
+pub fn spawn_training(training: TrainingCommand) -> Result<Pid, CommandError> {
     let mut command = background(&training.argv, &training.sets, &training.removals)?;
     command.stdout(training.stdout).stderr(training.stderr);
     if training.leads_group {
@@ -99,8 +67,7 @@ pub fn spawn_training(training: TrainingCommand) -> Result<Training, CommandErro
     // SAFETY: runs between fork and exec, where only async-signal-safe calls are allowed: `signal` and
     // `pthread_sigmask` are such (`signal-safety(7)`), and the closure allocates nothing.
     unsafe { command.pre_exec(reset) };
-    let pid = start(&mut command, &training.argv)?;
-    Ok(Training { pid })
+    Ok(pid_of(&start(&mut command, &training.argv)?))
 }
 
 /// Starts a helper process of ours in its own process group: `stdin` is how we talk to it, `stdout` is all it may
@@ -111,7 +78,7 @@ pub fn spawn_training(training: TrainingCommand) -> Result<Training, CommandErro
 pub fn spawn_companion(
     argv: &[OsString],
     stdin: OwnedFd,
-    stdout: Destination,
+    stdout: Stdio,
 ) -> Result<Pid, CommandError> {
     let mut command = background(argv, &[], &[])?;
     command
@@ -119,7 +86,7 @@ pub fn spawn_companion(
         .stdout(stdout)
         .stderr(Stdio::null())
         .process_group(0);
-    start(&mut command, argv)
+    Ok(pid_of(&start(&mut command, argv)?))
 }
 
 /// Starts a background process that shall outlive us, with its three streams on `/dev/null`, and returns its process
@@ -147,12 +114,8 @@ pub fn spawn_detached(
             path: cwd.to_owned(),
         });
     }
-    let mut child = command.spawn().map_err(|source| CommandError::Spawn {
-        program: name_of(argv),
-        source,
-    })?;
+    let mut child = start(&mut command, argv)?;
     let pid = child.id();
-    tracing::debug!(?argv, pid, "started in the background");
     std::thread::spawn(move || child.wait());
     Ok(pid)
 }
@@ -203,16 +166,13 @@ fn background(
     Ok(command)
 }
 
-fn start(command: &mut Command, argv: &[OsString]) -> Result<Pid, CommandError> {
-    let refused = |source| CommandError::Spawn {
+fn start(command: &mut Command, argv: &[OsString]) -> Result<Child, CommandError> {
+    let child = command.spawn().map_err(|source| CommandError::Spawn {
         program: name_of(argv),
         source,
-    };
-    let child = command.spawn().map_err(refused)?;
-    let pid = pid_of(&child)
-        .ok_or_else(|| refused(io::Error::other("the process id is out of range")))?;
-    tracing::debug!(?argv, %pid, "started");
-    Ok(pid)
+    })?;
+    tracing::debug!(?argv, pid = child.id(), "started");
+    Ok(child)
 }
 
 fn name_of(argv: &[OsString]) -> String {
@@ -238,7 +198,7 @@ mod tests {
     /// Runs a training to its end; returns its exit code and what it wrote to either stream.
     fn trained(argv: Vec<OsString>, sets: Vec<(OsString, OsString)>) -> (i32, String, Pid) {
         let mut file = tempfile::tempfile().expect("temp");
-        let twin = || Destination::File(file.try_clone().expect("a file can be cloned"));
+        let twin = || Stdio::from(file.try_clone().expect("a file can be cloned"));
         let (stdout, stderr) = (twin(), twin());
         let training = TrainingCommand {
             argv,
@@ -248,7 +208,7 @@ mod tests {
             stderr,
             leads_group: true,
         };
-        let pid = spawn_training(training).expect("it starts").pid();
+        let pid = spawn_training(training).expect("it starts");
         let WaitStatus::Exited(_, code) = waitpid(pid, None).expect("it is ours") else {
             panic!("killed")
         };
@@ -331,7 +291,7 @@ mod tests {
             (dir.path().join("gone").into(), 127),
             (plain.into(), 126),
         ] {
-            let (stdout, stderr) = (Destination::Inherit, Destination::Inherit);
+            let (stdout, stderr) = (Stdio::inherit(), Stdio::inherit());
             let (sets, removals) = (vec![], vec![]);
             let training = TrainingCommand {
                 argv: vec![program],
@@ -348,8 +308,8 @@ mod tests {
             argv: vec![],
             sets: vec![],
             removals: vec![],
-            stdout: Destination::Inherit,
-            stderr: Destination::Inherit,
+            stdout: Stdio::inherit(),
+            stderr: Stdio::inherit(),
             leads_group: true,
         };
         assert!(spawn_training(none).is_err());

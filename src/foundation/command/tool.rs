@@ -208,24 +208,28 @@ impl Tool {
     /// # Errors
     /// Any [`CommandError`] but `Failed`: a program that ran and failed is an [`Output`].
     pub fn run(&self) -> Result<Output, CommandError> {
-        let mut kept = (Vec::new(), Vec::new());
-        let limit = self.output_limit;
-        let (status, elapsed) = self.follow(Reach::Group, &mut |heard| {
+        let mut kept = [Vec::new(), Vec::new()];
+        let mut room = self.output_limit;
+        let ended = self.follow(Reach::Group, &mut |heard| {
             let Heard::Bytes(stream, bytes) = heard else {
                 return true;
             };
-            let fits = kept.0.len() + kept.1.len() + bytes.len() <= limit;
-            match stream {
-                _ if !fits => {}
-                Stream::Stdout => kept.0.extend_from_slice(bytes),
-                Stream::Stderr => kept.1.extend_from_slice(bytes),
-            }
-            fits
+            let Some(left) = room.checked_sub(bytes.len()) else {
+                return false;
+            };
+            room = left;
+            kept[stream as usize].extend_from_slice(bytes);
+            true
         })?;
+        let (status, elapsed) = ended.ok_or_else(|| CommandError::TooMuchOutput {
+            program: self.program(),
+            limit_bytes: self.output_limit,
+        })?;
+        let [stdout, stderr] = kept.map(text_of);
         Ok(Output {
             status,
-            stdout: text_of(kept.0),
-            stderr: text_of(kept.1),
+            stdout,
+            stderr,
             elapsed,
         })
     }
@@ -252,51 +256,42 @@ impl Tool {
     /// As [`Tool::run_lines`], and [`CommandError::Stopped`].
     pub fn run_lines_while(
         &self,
-        on_news: impl FnMut(News<'_>) -> bool,
+        mut on_news: impl FnMut(News<'_>) -> bool,
     ) -> Result<Output, CommandError> {
-        let (mut stdout, mut stderr) = (Lines::default(), Lines::default());
-        let mut on_news = on_news;
+        let mut lines = [Lines::default(), Lines::default()];
         let mut goes_on = true;
-        let followed = self.follow(Reach::Child, &mut |heard| {
+        let ended = self.follow(Reach::Child, &mut |heard| {
             match heard {
-                Heard::Bytes(stream, bytes) => {
-                    let lines = if stream == Stream::Stdout {
-                        &mut stdout
-                    } else {
-                        &mut stderr
-                    };
-                    lines.feed(bytes, &mut |line| {
-                        goes_on &= on_news(News::Line(stream, line))
-                    });
-                }
+                Heard::Bytes(stream, bytes) => lines[stream as usize].feed(bytes, &mut |line| {
+                    goes_on &= on_news(News::Line(stream, line));
+                }),
                 Heard::Tick => goes_on &= on_news(News::None),
             }
             goes_on
-        });
-        let (status, elapsed) = match followed {
-            Err(CommandError::TooMuchOutput { program, .. }) => {
-                return Err(CommandError::Stopped { program });
-            }
-            other => other?,
+        })?;
+        let (status, elapsed) = ended.ok_or_else(|| CommandError::Stopped {
+            program: self.program(),
+        })?;
+        let mut finish = |lines: Lines, stream| {
+            lines.finish(&mut |line| {
+                on_news(News::Line(stream, line));
+            })
         };
-        let mut last = |stream, line: &str| {
-            on_news(News::Line(stream, line));
-        };
-        let stdout = stdout.finish(&mut |line| last(Stream::Stdout, line));
-        let stderr = stderr.finish(&mut |line| last(Stream::Stderr, line));
+        let [stdout, stderr] = lines;
         Ok(Output {
             status,
-            stdout,
-            stderr,
+            stdout: finish(stdout, Stream::Stdout),
+            stderr: finish(stderr, Stream::Stderr),
             elapsed,
         })
     }
 
+    /// Follows it to its end; `None`: the sink asked to stop it.
     fn follow(
         &self,
         reach: Reach,
         sink: &mut Sink<'_>,
-    ) -> Result<(ExitStatus, Duration), CommandError> {
+    ) -> Result<Option<(ExitStatus, Duration)>, CommandError> {
         let start = Instant::now();
         let failed = |source| CommandError::Follow {
             program: self.program(),
@@ -313,26 +308,15 @@ impl Tool {
         let pump = Pump::new(child, reach, self.input.clone(), self.grace).map_err(failed)?;
         let end = pump.follow(deadline, sink).map_err(failed)?;
         let elapsed = start.elapsed();
-        let seconds = self.timeout.unwrap_or_default().as_secs_f64();
+        let (program, args) = (&self.program, &self.args);
+        tracing::debug!(?program, ?args, ?end, ?elapsed, "ran");
         match end {
-            End::Exited(status) => {
-                tracing::debug!(argv = ?self.argv(), status = %status_text(status), ?elapsed, "ran");
-                Ok((status, elapsed))
-            }
-            End::TimedOut => {
-                tracing::debug!(argv = ?self.argv(), ?elapsed, "stopped: it took too long");
-                Err(CommandError::TimedOut {
-                    program: self.program(),
-                    seconds,
-                })
-            }
-            End::Refused => {
-                tracing::debug!(argv = ?self.argv(), ?elapsed, "stopped: it wrote too much");
-                Err(CommandError::TooMuchOutput {
-                    program: self.program(),
-                    limit_bytes: self.output_limit,
-                })
-            }
+            End::Exited(status) => Ok(Some((status, elapsed))),
+            End::Refused => Ok(None),
+            End::TimedOut => Err(CommandError::TimedOut {
+                program: self.program(),
+                seconds: self.timeout.unwrap_or_default().as_secs_f64(),
+            }),
         }
     }
 
@@ -381,10 +365,6 @@ impl Tool {
                 source,
             },
         }
-    }
-
-    fn argv(&self) -> Vec<&OsString> {
-        std::iter::once(&self.program).chain(&self.args).collect()
     }
 }
 

@@ -10,10 +10,12 @@ use serde_json::json;
 use super::name::name_problem;
 use crate::config::{Origin, Owner, VersionRange, arch, text_table};
 use crate::foundation::toml_keys::{
-    Kind, boolean, keys, list, number, parsed, text, texts, values, word,
+    boolean, keys, list, number, parsed, text, texts, values, word,
 };
 use crate::foundation::vocabulary::vocabulary;
-use crate::job::{Provenance, name_in_small_letters, name_word, read_uri};
+use crate::job::{
+    Provenance, line_of_text, name_in_small_letters, name_word, read_uri, version_text,
+};
 
 /// Moments after the year 5138 are mistakes, in Unix milliseconds.
 const LAST_MOMENT_MS: u64 = 100_000_000_000_000;
@@ -87,7 +89,7 @@ keys! {
         /// `tensorflow`, `pytorch`, `keras`, `mxnet`, `jax`, ..., in small letters.
         framework: String = or_default(name_word()),
         /// The framework's version, such as `2.4.1`.
-        version: String = or_default(version()),
+        version: String = or_default(parsed("", version_text)),
         /// Where it got the framework from.
         provenance: Option<Provenance> = optional(word(&Provenance::WORDS)),
         /// As `uname -m` has it: `x86_64`, `aarch64`, `ppc64le`. Default of the file: `x86_64`.
@@ -97,26 +99,26 @@ keys! {
         /// What its framework computes on.
         accelerator: Accelerator = or_default(word(&Accelerator::WORDS)),
         /// CUDA's version in the image, such as `12.4`.
-        cuda: Option<String> = optional(version()),
+        cuda: Option<String> = optional(parsed("", version_text)),
         /// Compute capabilities of NVIDIA's GPUs that its code runs on, such as `>=7.5`; `None`: what its CUDA serves.
         [serde(serialize_with = "as_text")]
         compute_capability: Option<VersionRange> = optional(parsed("", VersionRange::parse)),
         /// ROCm's version in the image.
-        rocm: Option<String> = optional(version()),
+        rocm: Option<String> = optional(parsed("", version_text)),
         /// Graph compilers that it has: `xla`, `inductor`, `ngraph`, `glow`.
         compilers: Vec<String> = or_default(values(list(&json!({}), name_in_small_letters))),
         /// Python's version.
-        python: Option<String> = optional(version()),
+        python: Option<String> = optional(parsed("", version_text)),
         /// Python packages beside the framework that it was given: `scikit-learn`.
         packages: Vec<String> = or_default(texts()),
         /// The MPI in it and its version: `openmpi 4.1`, `mpich 4.0`.
-        mpi: Option<String> = optional(line_of_text()),
+        mpi: Option<String> = optional(parsed("", line_of_text)),
         /// `sha256:` and 64 hexadecimal digits of the SIF file; of a URI, the hub's own digest.
         digest: Option<String> = optional(parsed("", read_digest)),
         /// The recipe that it was built from.
-        recipe: Option<String> = optional(line_of_text()),
+        recipe: Option<String> = optional(parsed("", line_of_text)),
         /// The id of the run that built it, where a job did.
-        built_by: Option<String> = optional(line_of_text()),
+        built_by: Option<String> = optional(parsed("", line_of_text)),
         /// Whether it runs with `--fakeroot` only.
         needs_fakeroot: bool = or_default(boolean()),
         /// Whose file describes it.
@@ -240,17 +242,6 @@ fn read_name(text: &str) -> Result<String, String> {
     name_problem(text).map_or_else(|| Ok(text.to_owned()), Err)
 }
 
-/// A version begins with a number and has no blanks: `2.4.1`, `2.4.0a0+f70bd71a48.nv24.06`.
-fn version() -> Kind<String> {
-    parsed("", |text| {
-        let allowed = |c: char| c.is_ascii_alphanumeric() || ".+-_".contains(c);
-        let begins = text.starts_with(|c: char| c.is_ascii_digit());
-        let fits = begins && text.len() <= 100 && text.chars().all(allowed);
-        let error = || format!("{text:?} is no version such as \"2.4.1\"");
-        fits.then(|| text.to_owned()).ok_or_else(error)
-    })
-}
-
 /// A digest as files and options have it: `sha256:..`, in small letters.
 ///
 /// # Errors
@@ -264,12 +255,4 @@ pub fn read_digest(text: &str) -> Result<String, String> {
             "{text:?} is no digest: `sha256:` and 64 hexadecimal digits"
         ))
     }
-}
-
-fn line_of_text() -> Kind<String> {
-    parsed("", |text| {
-        let is_one = !text.is_empty() && text.len() <= 200 && !text.chars().any(char::is_control);
-        let error = || format!("{text:?} is not one line of at most 200 bytes");
-        is_one.then(|| text.to_owned()).ok_or_else(error)
-    })
 }

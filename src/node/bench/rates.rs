@@ -5,8 +5,10 @@ use std::sync::{Barrier, PoisonError, RwLock};
 use std::thread::{Builder, scope};
 use std::time::{Duration, Instant};
 
-use nix::sched::{CpuSet, sched_getaffinity, sched_setaffinity};
+use nix::sched::{CpuSet, sched_setaffinity};
 use nix::unistd::Pid;
+
+use crate::observe::monitor::allowed_cpus;
 
 /// How often per second `threads` threads together do `block` in each of `windows`, after each thread prepared its data. Where the
 /// threads are as many as the CPUs that this process may use, each is bound to one of them: no two share a CPU, and each finds
@@ -21,7 +23,7 @@ pub(super) fn rates<T>(
     block: impl Fn(&mut T) + Sync,
 ) -> io::Result<Vec<f64>> {
     let threads = threads.max(1);
-    let cpus = Some(allowed_cpus()).filter(|cpus| threads > 1 && cpus.len() == threads);
+    let cpus = allowed_cpus().filter(|cpus| threads > 1 && cpus.len() == threads);
     // Threads begin once all have been started, and end at once if one could not be.
     let (may_begin, barrier) = (RwLock::new(false), Barrier::new(threads));
     let work = |number: usize| -> io::Result<Vec<(Instant, Instant, u64)>> {
@@ -86,16 +88,6 @@ fn bind_to(cpu: usize) {
     }
 }
 
-/// The CPUs in the affinity mask of this process. Empty on a machine with more CPUs than a fixed mask holds.
-fn allowed_cpus() -> Vec<usize> {
-    let Ok(set) = sched_getaffinity(Pid::from_raw(0)) else {
-        return Vec::new();
-    };
-    (0..CpuSet::count())
-        .filter(|cpu| set.is_set(*cpu).unwrap_or(false))
-        .collect()
-}
-
 #[cfg(test)]
 mod tests {
     use std::sync::Mutex;
@@ -106,10 +98,12 @@ mod tests {
 
     #[test]
     fn threads_are_bound_where_each_has_a_cpu() {
-        let cpus = allowed_cpus();
+        let cpus = allowed_cpus().expect("few CPUs");
         let seen = Mutex::new(Vec::new());
         let note = || {
-            seen.lock().expect("nobody panics").push(allowed_cpus());
+            seen.lock()
+                .expect("nobody panics")
+                .push(allowed_cpus().expect("few CPUs"));
             Ok(())
         };
         let found = rates(cpus.len(), &WINDOWS, note, |()| {}).expect("threads can be started");

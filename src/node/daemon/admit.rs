@@ -2,7 +2,6 @@
 //! tell.
 
 use super::peer::Peer;
-use crate::foundation::diagnostic::chain_text;
 use crate::job::RunId;
 use crate::observe::monitor::{JobCgroup, cgroup, identity};
 use crate::observe::protocol::{Process, Refusal, RefusalKind, Registration};
@@ -37,13 +36,13 @@ pub(super) fn admit(peer: Peer, registration: &Registration) -> Result<Admitted,
         )
     };
     // A connection outlives who made it, and its pid passes on.
-    if !identity::uid_of(peer.pid).is_ok_and(|uid| uid == peer.uid) {
+    if identity::uid_of(peer.pid) != Some(peer.uid) {
         return gone();
     }
     let Ok(parent) = identity::parent_of(peer.pid) else {
         return gone();
     };
-    if !identity::uid_of(parent).is_ok_and(|uid| uid == peer.uid) {
+    if identity::uid_of(parent) != Some(peer.uid) {
         let message = format!("process {parent}, which started the asking one, is of another user");
         return refused(RefusalKind::NotPermitted, message);
     }
@@ -54,19 +53,14 @@ pub(super) fn admit(peer: Peer, registration: &Registration) -> Result<Admitted,
         let message = "the training is no child of the process that started the asking one";
         return refused(RefusalKind::BadRequest, message);
     };
-    if !identity::uid_of(command.pid).is_ok_and(|uid| uid == peer.uid) {
+    if identity::uid_of(command.pid) != Some(peer.uid) {
         let message = format!("process {} is of another user", command.pid);
         return refused(RefusalKind::NotPermitted, message);
     }
-    // A layout that nobody has seen yet costs the cgroup's figures, not the run's.
-    let cgroup = cgroup::locate(peer.pid).unwrap_or_else(|error| {
-        tracing::warn!(pid = peer.pid, error = %chain_text(&error), "no cgroup is found");
-        None
-    });
     Ok(Admitted {
         command,
         supervisor,
-        cgroup,
+        cgroup: cgroup::locate_or_warn(peer.pid),
     })
 }
 
@@ -151,7 +145,7 @@ fn has_bad_text(value: &Value) -> bool {
 /// The command among the supervisor's children: the one that is claimed or, where the client counts pids in a namespace of
 /// its own, the first that is not the client. Only the latter looks at all processes of the machine, which takes a while.
 fn command_of(supervisor: u32, client: u32, claimed: Process) -> Option<Process> {
-    if identity::nspids(client).is_ok_and(|pids| pids.len() > 1) {
+    if identity::nspids(client).is_some_and(|pids| pids.len() > 1) {
         let children = identity::children_of(supervisor).ok()?.into_iter();
         return children
             .filter(|child| child.pid != client)

@@ -27,24 +27,26 @@ pub(super) struct Patience {
 /// A longer message needs one of few places, in bytes, until it is answered: half of it may be all that ever comes.
 const LONG: usize = 64 << 10;
 
-/// Places for long messages: those of a user and those of all users.
+/// What one user may have at a time, and what all may.
 #[derive(Debug, Clone)]
 pub(super) struct Places {
-    pub(super) of_user: Arc<Semaphore>,
-    pub(super) of_all: Arc<Semaphore>,
+    /// Requests that wait for their answers: the owner and the database are asked one after another, so that many connections
+    /// of one user must not stand before everybody else's.
+    pub(super) turns: Arc<Semaphore>,
+    /// Long messages of the user, and of all users.
+    pub(super) long: Arc<Semaphore>,
+    pub(super) long_of_all: Arc<Semaphore>,
 }
 
 /// A place of each kind.
 type Place = (OwnedSemaphorePermit, OwnedSemaphorePermit);
 
 impl Places {
-    /// Waits for a place; the semaphores are never closed.
+    /// Waits for a place of a long message; the semaphores are never closed.
     async fn take(&self) -> Option<Place> {
-        let of_user = Arc::clone(&self.of_user).acquire_owned().await.ok()?;
-        Some((
-            of_user,
-            Arc::clone(&self.of_all).acquire_owned().await.ok()?,
-        ))
+        let of_user = Arc::clone(&self.long).acquire_owned().await.ok()?;
+        let of_all = Arc::clone(&self.long_of_all).acquire_owned().await.ok()?;
+        Some((of_user, of_all))
     }
 }
 
@@ -66,36 +68,31 @@ pub(super) struct Question {
     pub(super) reply: oneshot::Sender<Response>,
 }
 
-/// Serves one client until it leaves, or breaks a rule. `turns` are those of its user: the owner and the database are asked
-/// one after another, so that many connections of one user must not stand before everybody else's.
-pub(super) async fn serve(
-    mut stream: UnixStream,
-    connection: u64,
-    peer: Peer,
-    patience: Patience,
-    turns: (Arc<Semaphore>, Places),
-    node: mpsc::Sender<Asked>,
-) {
-    let client = (connection, peer);
-    if let Err(refusal) = converse(&mut stream, client, patience, &turns, &node).await {
-        tracing::debug!(
-            uid = peer.uid,
-            pid = peer.pid,
-            ?refusal,
-            "a client was sent away"
-        );
-        let _ = send(&mut stream, &refusal, patience).await;
+/// Who is served.
+#[derive(Debug)]
+pub(super) struct Client {
+    pub(super) connection: u64,
+    pub(super) peer: Peer,
+    pub(super) patience: Patience,
+    pub(super) places: Places,
+}
+
+/// Serves one client until it leaves, or breaks a rule.
+pub(super) async fn serve(mut stream: UnixStream, client: Client, node: mpsc::Sender<Asked>) {
+    if let Err(refusal) = converse(&mut stream, &client, &node).await {
+        let Peer { uid, pid, .. } = client.peer;
+        tracing::debug!(uid, pid, ?refusal, "a client was sent away");
+        let _ = send(&mut stream, &refusal, client.patience).await;
     }
 }
 
 /// `Err` is the last word to a client that broke a rule; `Ok` where it left.
 async fn converse(
     stream: &mut UnixStream,
-    (connection, peer): (u64, Peer),
-    patience: Patience,
-    (turns, places): &(Arc<Semaphore>, Places),
+    client: &Client,
     node: &mpsc::Sender<Asked>,
 ) -> Result<(), Response> {
+    let (patience, places) = (client.patience, &client.places);
     let mut decoder = Decoder::default();
     let hurried = Patience {
         idle: patience.request,
@@ -103,8 +100,8 @@ async fn converse(
     };
     match receive(stream, &mut decoder, hurried, places).await? {
         None => return Ok(()),
-        Some((Request::Hello(client), _)) => {
-            if let Some(why) = Hello::mismatch(&Hello::ours(), &client) {
+        Some((Request::Hello(theirs), _)) => {
+            if let Some(why) = Hello::mismatch(&Hello::ours(), &theirs) {
                 return Err(Response::refused(RefusalKind::Version, why));
             }
             if !send(stream, &Response::Hello(Hello::ours()), patience).await {
@@ -120,11 +117,11 @@ async fn converse(
     }
     while let Some((request, _place)) = receive(stream, &mut decoder, patience, places).await? {
         // Kept until the answer is there. The semaphore is never closed.
-        let _turn = turns.acquire().await;
+        let _turn = places.turns.acquire().await;
         let (reply, answer) = oneshot::channel();
         let asked = Question {
-            connection,
-            peer,
+            connection: client.connection,
+            peer: client.peer,
             request: Box::new(request),
             reply,
         };

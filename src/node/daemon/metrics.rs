@@ -137,7 +137,7 @@ fn gpu_families(node: &Node) -> Vec<Family> {
 fn run_families(runs: &[&Watched]) -> Vec<Family> {
     let of = |name, kind, help, value: fn(&Sample) -> Option<f64>| {
         let point = |watched: &&Watched| {
-            let value = value(watched.last()?)?;
+            let value = value(watched.last.as_ref()?)?;
             let labels = labels(watched);
             Some(Point { labels, value })
         };
@@ -178,13 +178,10 @@ fn seconds(us: u64) -> f64 {
 
 /// A run by its job, which is what people know, and its user.
 fn labels(watched: &Watched) -> Vec<(&'static str, String)> {
-    let job = watched
-        .job_id()
-        .map(|job| job.0.clone())
-        .unwrap_or_default();
+    let job = watched.record.job_id.as_ref();
     vec![
         ("run", watched.key.run_id.to_string()),
-        ("job", job),
+        ("job", job.map_or_else(String::new, |job| job.0.clone())),
         ("uid", watched.uid.to_string()),
     ]
 }

@@ -204,7 +204,7 @@ impl Recorder {
         }
         lock(&self.waiting.backlog).push(samples);
         // Where the queue is full the backlog is taken with a later job.
-        let _ = self.queue(Job::Ticks);
+        let _ = self.send(Job::Ticks);
     }
 
     /// Keeps the record of a live run, and what the daemon remembers of it, for the disk.
@@ -212,7 +212,7 @@ impl Recorder {
         let is_first = lock(&self.waiting.updates)
             .insert(node, (record, memory))
             .is_none();
-        if is_first && self.queue(Job::Update(node)).is_err() {
+        if is_first && self.send(Job::Update(node)).is_err() {
             // The next one will do.
             lock(&self.waiting.updates).remove(&node);
         }
@@ -225,29 +225,20 @@ impl Recorder {
         let before = self.queued.load(Ordering::Relaxed);
         lock(&self.waiting.ends).push_back((before, end));
         // Where the queue is full the ends are taken with a later job.
-        let _ = self.queue(Job::Ticks);
-    }
-
-    fn queue(&self, job: Job) -> Result<(), TrySendError<Job>> {
-        self.jobs.try_send(job)?;
-        self.queued.fetch_add(1, Ordering::Relaxed);
-        Ok(())
+        let _ = self.send(Job::Ticks);
     }
 
     /// Queues a job; the job comes back where the disk is too slow for more.
     pub(super) fn send(&self, job: Job) -> Result<(), Job> {
-        self.queue(job).map_err(|error| match error {
+        self.jobs.try_send(job).map_err(|error| match error {
             TrySendError::Full(job) | TrySendError::Disconnected(job) => job,
-        })
+        })?;
+        self.queued.fetch_add(1, Ordering::Relaxed);
+        Ok(())
     }
 
     pub(super) fn status(&self) -> StoreStatus {
         lock(&self.waiting.status).clone()
-    }
-
-    /// Bytes of the database.
-    pub(super) fn bytes(&self) -> u64 {
-        lock(&self.waiting.status).bytes
     }
 
     /// True where the thread has died, which it never should.
@@ -256,10 +247,10 @@ impl Recorder {
     }
 
     /// Ends the thread when it has done all that was queued, or after `patience`.
-    pub(super) fn stop(self, patience: Duration) -> bool {
+    pub(super) fn stop(&self, patience: Duration) -> bool {
         let (done, waiting) = sync_channel(1);
         // A full queue behind a hung disk does not keep the daemon.
-        self.queue(Job::Stop(done)).is_ok() && waiting.recv_timeout(patience).is_ok()
+        self.send(Job::Stop(done)).is_ok() && waiting.recv_timeout(patience).is_ok()
     }
 }
 
@@ -379,11 +370,8 @@ impl Desk {
         if let Some(name) = self.names.get(&uid) {
             return name.clone();
         }
-        if self
-            .looked_up
-            .as_ref()
-            .is_some_and(|hanging| hanging.try_recv() == Err(TryRecvError::Empty))
-        {
+        let hangs = |asked: &Receiver<_>| asked.try_recv() == Err(TryRecvError::Empty);
+        if self.looked_up.as_ref().is_some_and(hangs) {
             return none;
         }
         let (sender, receiver) = channel();

@@ -17,9 +17,9 @@ use tokio::sync::{Semaphore, mpsc};
 use tokio::time::{Instant, Interval, MissedTickBehavior, interval};
 
 use super::check;
-use super::connection::{self, Asked, Patience, Places};
+use super::connection::{self, Asked, Client, Patience, Places};
 use super::metrics;
-use super::node::{Node, Options};
+use super::node::Node;
 use super::peer::Peer;
 use super::recorder::{Notice, Recorder};
 use super::scrape;
@@ -83,7 +83,6 @@ pub(super) fn run(settings: &DaemonSettings) -> Result<(), DaemonError> {
 }
 
 struct Daemon {
-    settings: DaemonSettings,
     node: Node,
     notices: mpsc::UnboundedReceiver<Notice>,
     read_group: Option<u32>,
@@ -113,18 +112,10 @@ impl Daemon {
         for problem in &problems {
             tracing::warn!("{problem}");
         }
-        let options = Options {
-            interval: settings.interval(),
-            process_interval: settings.process_interval(),
-            fold_ticks: settings.fold_ticks(),
-            runs_per_user: settings.runs_per_user(),
-            keep: settings.keep(),
-            max_bytes: settings.max_size().0,
-        };
-        let mut node = Node::new(options, gpu_watch(settings), recorder, problems);
+        let gpus = gpu_watch(settings);
+        let mut node = Node::new(settings.clone(), gpus, recorder, problems);
         node.recover(found);
         Ok(Self {
-            settings: settings.clone(),
             node,
             notices,
             read_group,
@@ -132,10 +123,11 @@ impl Daemon {
     }
 
     async fn run(mut self) -> Result<(), DaemonError> {
-        let listener = listen(self.settings.socket())?;
-        let mut port = match self.settings.metrics_listen() {
+        let listener = listen(self.node.settings.socket())?;
+        let mut port = match self.node.settings.metrics_listen() {
             Some(address) => {
                 let hosts = self
+                    .node
                     .settings
                     .metrics_hosts()
                     .chain([self.node.host.as_str()])
@@ -148,12 +140,12 @@ impl Daemon {
         };
         let (mut term, mut int) = (on(SignalKind::terminate())?, on(SignalKind::interrupt())?);
         let (asked, mut requests) = mpsc::channel(REQUESTS);
-        let mut doorkeeper = Doorkeeper::new(&self.settings, self.read_group, asked);
-        let ticks = Ticks::every(self.settings.interval());
+        let mut doorkeeper = Doorkeeper::new(&self.node.settings, self.read_group, asked);
+        let ticks = Ticks::every(self.node.settings.interval());
         let mut ticks = ticks.map_err(|source| DaemonError::System("a timer", source))?;
         let (mut turns, mut has_accepted) = (Turns::new(), false);
         let mut retention = every(RETAIN_EVERY);
-        let mut discovery = every(self.settings.process_interval());
+        let mut discovery = every(self.node.settings.process_interval());
         let mut textfile = every(TEXTFILE_EVERY);
         let mut watchdog = every(
             sd_notify::watchdog_enabled().map_or(Duration::from_secs(3600), |limit| limit / 3),
@@ -166,8 +158,8 @@ impl Daemon {
                 biased;
                 _ = term.recv() => break,
                 _ = int.recv() => break,
-                late = ticks.next() => self.node.tick(late > self.settings.interval() / 2),
-                _ = watchdog.tick() => if self.node.is_sound() { tell(&[NotifyState::Watchdog]) },
+                late = ticks.next() => self.node.tick(late > self.node.settings.interval() / 2),
+                _ = watchdog.tick() => if !self.node.recorder.is_dead() { tell(&[NotifyState::Watchdog]) },
                 Some(notice) = self.notices.recv() => self.node.notice(notice),
                 accepted = listener.accept(), if !has_accepted => {
                     doorkeeper.accepted(accepted).await;
@@ -193,10 +185,10 @@ impl Daemon {
                     // The client may have left.
                     let _ = scraper.send(self.families());
                 }
-                _ = textfile.tick() => if let Some(path) = self.settings.metrics_textfile() {
+                _ = textfile.tick() => if let Some(path) = self.node.settings.metrics_textfile() {
                     metrics::write_textfile(path, self.families());
                 },
-                _ = discovery.tick(), if self.settings.all_jobs() => self.node.discover(),
+                _ = discovery.tick(), if self.node.settings.all_jobs() => self.node.discover(),
                 _ = retention.tick() => self.node.retain(),
             }
         }
@@ -215,23 +207,23 @@ impl Daemon {
             );
         }
         // The next daemon makes its own; a client that still waits sees that nobody is there.
-        let _ = fs::remove_file(self.settings.socket());
+        let _ = fs::remove_file(self.node.settings.socket());
         // Figures of the past would be shown as those of now.
-        if let Some(path) = self.settings.metrics_textfile() {
+        if let Some(path) = self.node.settings.metrics_textfile() {
             let _ = fs::remove_file(path);
         }
     }
 
     fn families(&self) -> Vec<Family> {
-        metrics::families(&self.node, self.settings.metrics_runs())
+        metrics::families(&self.node, self.node.settings.metrics_runs())
     }
 
     fn announce(&self) {
         tracing::info!(
-            socket = %self.settings.socket().display(),
+            socket = %self.node.settings.socket().display(),
             gpus = self.node.gpu_report().is_some(),
-            metrics = ?self.settings.metrics_listen(),
-            all_jobs = self.settings.all_jobs(),
+            metrics = ?self.node.settings.metrics_listen(),
+            all_jobs = self.node.settings.all_jobs(),
             "dlrund {} is ready",
             env!("CARGO_PKG_VERSION")
         );
@@ -289,17 +281,11 @@ fn listen(path: &Path) -> Result<UnixListener, DaemonError> {
     Ok(listener)
 }
 
-/// What the doorkeeper knows of one user.
-struct OfUser {
-    connections: usize,
-    turns: Arc<Semaphore>,
-    long: Arc<Semaphore>,
-}
-
 /// Lets clients in, so many at once.
 struct Doorkeeper {
     inside: usize,
-    by_user: HashMap<u32, OfUser>,
+    /// Connections and places of each user.
+    by_user: HashMap<u32, (usize, Places)>,
     next: u64,
     limit: usize,
     limit_per_user: usize,
@@ -340,14 +326,16 @@ impl Doorkeeper {
         let Ok(peer) = Peer::from_socket(stream.as_fd(), self.read_group) else {
             return;
         };
-        let of_user = self.by_user.entry(peer.uid).or_insert_with(|| OfUser {
-            connections: 0,
+        let new = || Places {
             turns: Arc::new(Semaphore::new(TURNS)),
             long: Arc::new(Semaphore::new(LONG_OF_USER)),
-        });
+            long_of_all: Arc::clone(&self.long),
+        };
+        let of_user = self.by_user.entry(peer.uid);
+        let (connections, places) = of_user.or_insert_with(|| (0, new()));
         // Root gets in even where users crowd the door.
         let is_full = self.inside >= self.limit && peer.uid != 0;
-        if is_full || of_user.connections >= self.limit_per_user {
+        if is_full || *connections >= self.limit_per_user {
             let refusal =
                 Response::refused(RefusalKind::Busy, "too many connections; try again later");
             if let Ok(bytes) = encode(&refusal) {
@@ -355,22 +343,16 @@ impl Doorkeeper {
             }
             return;
         }
-        of_user.connections += 1;
-        let places = Places {
-            of_user: Arc::clone(&of_user.long),
-            of_all: Arc::clone(&self.long),
-        };
-        let turns = (Arc::clone(&of_user.turns), places);
+        *connections += 1;
         self.inside += 1;
         let (connection, asked) = (self.next, self.asked.clone());
-        let serving = tokio::spawn(connection::serve(
-            stream,
+        let client = Client {
             connection,
             peer,
-            self.patience,
-            turns,
-            asked.clone(),
-        ));
+            patience: self.patience,
+            places: places.clone(),
+        };
+        let serving = tokio::spawn(connection::serve(stream, client, asked.clone()));
         // However it ends, by a fault of ours too: its place is free again.
         tokio::spawn(async move {
             let _ = serving.await;
@@ -382,9 +364,9 @@ impl Doorkeeper {
 
     fn left(&mut self, uid: u32) {
         self.inside -= 1;
-        if let Some(of_user) = self.by_user.get_mut(&uid) {
-            of_user.connections -= 1;
-            if of_user.connections == 0 {
+        if let Some((connections, _)) = self.by_user.get_mut(&uid) {
+            *connections -= 1;
+            if *connections == 0 {
                 self.by_user.remove(&uid);
             }
         }

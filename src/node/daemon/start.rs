@@ -89,13 +89,9 @@ fn configuration(path: Option<&Path>) -> Result<(DaemonSettings, Vec<PathBuf>), 
         .parent()
         .unwrap_or(Path::new("/"))
         .join("dlrund.conf.d");
-    let mut further: Vec<PathBuf> = fs::read_dir(parts)
-        .map(|entries| entries.flatten().map(|entry| entry.path()).collect())
-        .unwrap_or_default();
-    further.retain(|path| {
-        path.extension()
-            .is_some_and(|extension| extension == "toml")
-    });
+    let further = fs::read_dir(parts).into_iter().flatten().flatten();
+    let mut further: Vec<PathBuf> = further.map(|entry| entry.path()).collect();
+    further.retain(|path| path.extension() == Some("toml".as_ref()));
     further.sort();
     files.extend(further);
     let (mut fragments, mut read, mut is_sound) = (Vec::new(), Vec::new(), true);
@@ -141,15 +137,8 @@ fn configuration(path: Option<&Path>) -> Result<(DaemonSettings, Vec<PathBuf>), 
 /// Writes to standard output; the exit code says whether it took it.
 fn say(text: &str) -> u8 {
     let mut out = io::stdout().lock();
-    if out
-        .write_all(text.as_bytes())
-        .and_then(|()| out.flush())
-        .is_ok()
-    {
-        0
-    } else {
-        CANNOT_WRITE
-    }
+    let written = out.write_all(text.as_bytes()).and_then(|()| out.flush());
+    if written.is_ok() { 0 } else { CANNOT_WRITE }
 }
 
 fn complain(text: &str) {

@@ -6,10 +6,8 @@ use serde::{Deserialize, Serialize};
 
 use super::peer::Peer;
 use crate::foundation::clock::{booted_at_ms, now_from};
-use crate::job::JobId;
 use crate::observe::monitor::{
-    self, Baseline, GpuReport, GpuShare, GpuState, JobCgroup, JobSigns, Sampler, SamplerOptions,
-    TreeRoot, identity,
+    self, Baseline, GpuReport, GpuState, JobCgroup, JobSigns, Sampler, TreeRoot, identity,
 };
 use crate::observe::protocol::{Ending, Measured, Process, RunView};
 use crate::record::store::NodeId;
@@ -83,10 +81,10 @@ pub(super) struct Watched {
     pub(super) memory: Memory,
     /// Bytes of the client's record as JSON.
     pub(super) weight: usize,
-    record: NodeRecord,
+    /// The client's part of the record.
+    pub(super) record: NodeRecord,
     sampler: Sampler,
-    share: GpuShare,
-    last: Option<Sample>,
+    pub(super) last: Option<Sample>,
     /// The processes as they were last read, and when: for who looks in between.
     processes: Option<(u64, Vec<ProcessReading>)>,
     ended_at: Option<Instant>,
@@ -107,15 +105,12 @@ impl Watched {
         let lives = |it: &Process| Process::with_pid(it.pid).is_ok_and(|now| now == *it);
         let supervisor = memory.supervisor.filter(lives).map(|it| it.pid);
         let root = TreeRoot {
-            pid: command.pid,
-            start_time_ticks: command.start_time_ticks,
-            process_group: command.pid,
+            command,
             supervisor,
             exclude: memory.client.into_iter().collect(),
         };
-        let options = SamplerOptions { process_interval };
-        let mut sampler =
-            Sampler::of_job(root, memory.cgroup.as_ref(), options).with_signs(memory.signs.clone());
+        let sampler = Sampler::of_job(root, memory.cgroup.as_ref(), process_interval);
+        let mut sampler = sampler.with_signs(memory.signs.clone());
         if let Some(baseline) = &memory.baseline {
             sampler = sampler.with_baseline(baseline.clone());
         }
@@ -126,7 +121,6 @@ impl Watched {
             stage: Stage::Pending,
             node: None,
             connection: None,
-            share: GpuShare::new(memory.allocated.clone()),
             memory,
             weight: 0,
             record,
@@ -146,13 +140,10 @@ impl Watched {
     pub(super) fn sample(&mut self, gpus: Option<&GpuReport>, all: bool) -> Sample {
         let cpu_before = monitor::own_cpu_us();
         let now_ms = self.now_ms();
-        let mut sample = if all {
-            self.sampler.sample_all(now_ms)
-        } else {
-            self.sampler.sample(now_ms)
-        };
+        let mut sample = self.sampler.sample(now_ms, all);
         if let Some(report) = gpus {
-            sample.gpus = self.share.readings(report, |pid| self.sampler.owns(pid));
+            let allocated = &self.memory.allocated;
+            sample.gpus = report.readings_of_run(allocated, |pid| self.sampler.owns(pid));
             sample.gpus.retain(|gpu| {
                 gpu.run_processes != Some(0) || !is_anothers(report, &gpu.uuid, self.uid)
             });
@@ -380,7 +371,7 @@ impl Watched {
         RunView {
             key: self.key.clone(),
             name: self.memory.name.clone(),
-            job_id: self.job_id().cloned(),
+            job_id: self.record.job_id.clone(),
             uid: self.uid,
             started_at_ms: self.record.started_at_ms,
             sample,
@@ -390,14 +381,6 @@ impl Watched {
             events,
             processes_at_ms: read.map(|(at_ms, _)| *at_ms),
         }
-    }
-
-    pub(super) fn job_id(&self) -> Option<&JobId> {
-        self.record.job_id.as_ref()
-    }
-
-    pub(super) fn last(&self) -> Option<&Sample> {
-        self.last.as_ref()
     }
 
     pub(super) fn cgroup(&self) -> Option<&str> {
@@ -421,7 +404,7 @@ fn is_anothers(report: &GpuReport, uuid: &str, uid: u32) -> bool {
     processes
         .unwrap_or_default()
         .iter()
-        .any(|process| identity::uid_of(process.pid).is_ok_and(is_another))
+        .any(|process| identity::uid_of(process.pid).is_some_and(is_another))
 }
 
 fn facts_of(gpus: &GpuReport, uuid: &str) -> Option<GpuFacts> {

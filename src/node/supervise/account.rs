@@ -147,15 +147,13 @@ impl Account {
     }
 
     pub(super) fn note_at(&mut self, event: Event) {
-        if self.own.events.len() >= MAX_EVENTS {
-            let place = self
-                .own
-                .events
-                .iter()
-                .position(|event| event.kind != EventKind::ClockJump);
-            self.own.events.remove(place.unwrap_or(0));
+        let events = &mut self.own.events;
+        if events.len() >= MAX_EVENTS {
+            let is_minor = |event: &Event| event.kind != EventKind::ClockJump;
+            let place = events.iter().position(is_minor);
+            events.remove(place.unwrap_or(0));
         }
-        self.own.events.push(event);
+        events.push(event);
     }
 
     /// The daemon holds samples from `from_ms` to now that are not in the run's directory.
@@ -177,10 +175,8 @@ impl Account {
 
     /// A daemon without privileges may not read the I/O of other users' processes.
     pub(super) fn lacks_io(&self) -> bool {
-        self.measured
-            .missing
-            .iter()
-            .any(|missing| missing.what == "io_write_bytes")
+        let mut missing = self.measured.missing.iter();
+        missing.any(|missing| missing.what == "io_write_bytes")
     }
 
     /// Takes the I/O of the whole run from a reading of the watcher's own: their owner may read it.

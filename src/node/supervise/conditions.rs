@@ -3,6 +3,7 @@
 
 use std::path::PathBuf;
 use std::sync::mpsc::{Receiver, TryRecvError, channel};
+use std::time::Duration;
 
 use super::handover::Handover;
 use crate::job::RunId;
@@ -47,9 +48,8 @@ impl Seen {
             // The command may be over already; the watcher was started under the same conditions.
             look_at_cpus(&mut conditions, std::process::id());
         }
-        let seconds = |from_ms: u64, to_ms| {
-            std::time::Duration::from_millis(to_ms - from_ms.min(to_ms)).as_secs_f64()
-        };
+        let seconds =
+            |from_ms: u64, to_ms| Duration::from_millis(to_ms - from_ms.min(to_ms)).as_secs_f64();
         let watched = former.map(|former| seconds(former.started_at_ms, former.updated_at_ms));
         let begin = node_busy_us().map(|node_busy_us| Begin {
             at_ms: now_ms,
@@ -57,7 +57,7 @@ impl Seen {
             own_seconds: former.map_or(0.0, own_seconds),
         });
         Self {
-            pid: handover.pid,
+            pid: handover.command.pid,
             former: conditions.others_cpus_busy.zip(watched),
             conditions,
             storage: look_at_storage(handover),
@@ -107,14 +107,12 @@ impl Seen {
     fn others(&self, record: &NodeRecord) -> Option<f64> {
         let begin = self.begin.as_ref()?;
         let until_ms = record.ended_at_ms.unwrap_or(record.updated_at_ms);
-        let wall =
-            std::time::Duration::from_millis(until_ms.checked_sub(begin.at_ms)?).as_secs_f64();
+        let wall = Duration::from_millis(until_ms.checked_sub(begin.at_ms)?).as_secs_f64();
         // The kernel counts in ticks of 10 ms: of a moment it says nothing.
         if wall < 1.0 {
             return None;
         }
-        let node =
-            std::time::Duration::from_micros(node_busy_us()?.checked_sub(begin.node_busy_us)?);
+        let node = Duration::from_micros(node_busy_us()?.checked_sub(begin.node_busy_us)?);
         let others =
             (node.as_secs_f64() - (own_seconds(record) - begin.own_seconds)).max(0.0) / wall;
         let (before, watched) = self.former.unwrap_or((0.0, 0.0));
@@ -158,7 +156,7 @@ fn look_at_cpus(conditions: &mut Conditions, pid: u32) {
 
 /// CPU time of the run and of watching it, in seconds.
 fn own_seconds(record: &NodeRecord) -> f64 {
-    let watcher = std::time::Duration::from_micros(record.watcher.cpu_us).as_secs_f64();
+    let watcher = Duration::from_micros(record.watcher.cpu_us).as_secs_f64();
     record.usage.cpu_seconds().unwrap_or(0.0) + watcher
 }
 

@@ -11,7 +11,7 @@ use crate::foundation::clock::now_ms;
 use crate::foundation::diagnostic::chain_text;
 use crate::observe::client::ClientError;
 use crate::observe::protocol::{
-    Ending, GapHint, Measured, Process, RefusalKind, Registered, Registration,
+    Ending, GapHint, Measured, RefusalKind, Registered, Registration, Request,
 };
 use crate::record::{EventKind, NodeState, RunRecord};
 
@@ -85,21 +85,15 @@ impl Watch {
 
     fn registration(&self) -> Option<Registration> {
         let placed = self.link.placed.as_ref()?;
+        let record = self.record(NodeState::Running, None);
+        let lost_at_ms = self.link.lost_at_ms;
         Some(Registration {
             run: self.run_record(placed)?,
-            record: self
-                .link
-                .fitted_record(&self.record(NodeState::Running, None)),
-            command: Process {
-                pid: self.handover.pid,
-                start_time_ticks: self.handover.start_time_ticks,
-            },
+            record: self.link.fitted_record(&record),
+            command: self.handover.command,
             gpus: self.sampling.gpus.allocated.clone(),
             booted_at_ms: Some(self.handover.booted_at_ms),
-            gap: self
-                .link
-                .lost_at_ms
-                .map(|lost_at_ms| GapHint { lost_at_ms }),
+            gap: lost_at_ms.map(|lost_at_ms| GapHint { lost_at_ms }),
         })
     }
 
@@ -251,13 +245,15 @@ impl Watch {
     /// Gives the daemon all that it does not have, last the end, and takes its figures.
     fn send_end(&mut self, ended: Option<&Ended>, until: Instant) -> Result<(), ClientError> {
         while self.link.backfill(left(until).min(PATIENCE))? {}
+        let record = self.record_of_now(last_state(ended), ended);
         let ending = Ending {
-            record: self.record_of_now(last_state(ended), ended),
+            record: self.link.fitted_record(&record),
             cpu_user_us: ended.map_or(0, |ended| ended.cpu_user_us),
             cpu_system_us: ended.map_or(0, |ended| ended.cpu_system_us),
         };
         // Many jobs may end at once, and the disk takes one after the other.
-        let measured = self.link.end(ending, left(until))?;
+        let ending = Request::End(Box::new(ending));
+        let measured = self.link.measured(&ending, left(until))?;
         self.take(measured);
         Ok(())
     }

@@ -3,6 +3,7 @@
 use std::ffi::OsString;
 use std::fs::File;
 use std::io::{self, Write};
+use std::process::Stdio;
 use std::time::{Duration, Instant};
 
 use nix::fcntl::{FcntlArg, OFlag, fcntl};
@@ -18,9 +19,7 @@ use super::output;
 use super::prepare::Prepared;
 use super::signals::{Echoes, Sender, Signals, is_pending};
 use crate::foundation::clock::{self, now_ms};
-use crate::foundation::command::{
-    CommandError, Destination, TrainingCommand, spawn_companion, spawn_training,
-};
+use crate::foundation::command::{CommandError, TrainingCommand, spawn_companion, spawn_training};
 use crate::observe::monitor;
 use crate::observe::protocol::Process;
 use crate::record::ExitStatus;
@@ -52,7 +51,7 @@ pub fn exec(prepared: Prepared) -> Result<ExitStatus, CommandError> {
     let booted_at_ms = clock::booted_at_ms();
     clock::count_from(booted_at_ms);
     let started_at_ms = now_ms();
-    let pid = spawn_training(training)?.pid();
+    let pid = spawn_training(training)?;
     let Ok(signals) = signals else {
         return Ok(wait_plainly(pid));
     };
@@ -63,8 +62,10 @@ pub fn exec(prepared: Prepared) -> Result<ExitStatus, CommandError> {
         context: prepared.context,
         container: prepared.container,
         is_runtime: prepared.is_runtime,
-        pid: number,
-        start_time_ticks: monitor::start_time_ticks(number).unwrap_or(0),
+        command: Process {
+            pid: number,
+            start_time_ticks: monitor::start_time_ticks(number).unwrap_or(0),
+        },
         supervisor: std::process::id(),
         step: if has_steps {
             Process::slurm_step()
@@ -82,7 +83,15 @@ pub fn exec(prepared: Prepared) -> Result<ExitStatus, CommandError> {
         training: pid,
         signals,
         echoes: Echoes::default(),
-        watcher: Watcher::new(handover, before),
+        watcher: Watcher {
+            handover,
+            before,
+            pid: None,
+            pipe: None,
+            restarts: 0,
+            restart_at: None,
+            was_killed: false,
+        },
     };
     supervisor.watcher.start();
     Ok(supervisor.run())
@@ -182,18 +191,6 @@ struct Watcher {
 }
 
 impl Watcher {
-    fn new(handover: Handover, before: (u64, u64)) -> Self {
-        Self {
-            handover,
-            before,
-            pid: None,
-            pipe: None,
-            restarts: 0,
-            restart_at: None,
-            was_killed: false,
-        }
-    }
-
     /// Starts the watcher. That it cannot be started costs the record, never the run.
     fn start(&mut self) {
         self.was_killed = false;
@@ -206,9 +203,9 @@ impl Watcher {
         // The binary that runs now, even where it was replaced or its file system hangs.
         let argv = ["/proc/self/exe", "exec-watch"].map(OsString::from);
         let stdout = if self.handover.echo {
-            Destination::Inherit
+            Stdio::inherit()
         } else {
-            null()
+            Stdio::null()
         };
         match spawn_companion(&argv, reader, stdout) {
             Ok(pid) => self.pid = Some(pid),
@@ -288,13 +285,6 @@ fn write_line(pipe: &mut File, line: &impl Serialize) -> io::Result<()> {
     let mut bytes = serde_json::to_vec(line)?;
     bytes.push(b'\n');
     pipe.write_all(&bytes)
-}
-
-fn null() -> Destination {
-    File::options()
-        .write(true)
-        .open("/dev/null")
-        .map_or(Destination::Inherit, Destination::File)
 }
 
 /// CPU time of all children that were waited for, user and system, in microseconds.

@@ -68,7 +68,9 @@ impl Followed {
         let reader = opened
             .map_err(|why| missing.push(Missing::new("timing", why)))
             .ok();
-        let judge = handover.is_runtime.then(|| Judge::new(handover.pid));
+        let judge = handover
+            .is_runtime
+            .then(|| Judge::new(handover.command.pid));
         let events = handover
             .events
             .as_deref()

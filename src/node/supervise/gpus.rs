@@ -4,9 +4,7 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use super::handover::Handover;
-use crate::observe::monitor::{
-    GpuReport, GpuShare, GpuWatch, WatchPace, allocated_gpus, gpu_driver_present,
-};
+use crate::observe::monitor::{GpuReport, GpuWatch, WatchPace, allocated_gpus, gpu_driver_present};
 use crate::record::{Event, GpuFacts, Missing, Sample};
 
 /// How long the driver may take to list the GPUs before the daemon is sent none. Without persistence mode it
@@ -20,22 +18,17 @@ pub(super) struct Gpus {
     pace: WatchPace,
     begun: Instant,
     watch: Option<GpuWatch>,
-    /// The run's; `None` until the driver has listed the GPUs.
-    share: Option<GpuShare>,
     /// UUIDs of the GPUs that the job was given.
     pub(super) allocated: Vec<String>,
-    /// What the run's GPUs are.
+    /// What the GPUs are; none until the driver has listed them.
     pub(super) facts: Vec<GpuFacts>,
     report: GpuReport,
 }
 
 impl Gpus {
     pub(super) fn new(handover: &Handover, interval: Duration) -> Self {
-        let library = handover
-            .context
-            .plan
-            .as_ref()
-            .and_then(|plan| plan.nvml_library.as_ref());
+        let plan = handover.context.plan.as_ref();
+        let library = plan.and_then(|plan| plan.nvml_library.as_ref());
         Self {
             wanted: library.is_some() || gpu_driver_present(Path::new("/")),
             library: library.map(PathBuf::from),
@@ -45,7 +38,6 @@ impl Gpus {
             },
             begun: Instant::now(),
             watch: None,
-            share: None,
             allocated: Vec::new(),
             facts: Vec::new(),
             report: GpuReport::default(),
@@ -66,7 +58,7 @@ impl Gpus {
 
     /// False while the driver has yet to say which GPUs there are.
     pub(super) fn are_known(&self) -> bool {
-        !self.wanted || self.share.is_some() || self.begun.elapsed() > DRIVER_PATIENCE
+        !self.wanted || !self.facts.is_empty() || self.begun.elapsed() > DRIVER_PATIENCE
     }
 
     /// Puts the last readings into a sample. `is_ours` tells the run's processes.
@@ -75,21 +67,18 @@ impl Gpus {
             return;
         };
         self.learn(&report);
-        if let Some(share) = &self.share {
-            sample.gpus = share.readings(&report, is_ours);
-        }
+        sample.gpus = report.readings_of_run(&self.allocated, is_ours);
         self.report = report;
     }
 
     fn learn(&mut self, report: &GpuReport) {
-        if self.share.is_some() || report.gpus.is_empty() {
+        if !self.facts.is_empty() || report.gpus.is_empty() {
             return;
         }
         let facts: Vec<_> = report.gpus.iter().map(|gpu| gpu.facts.clone()).collect();
         let given = allocated_gpus(|name| std::env::var(name).ok(), &facts);
         self.allocated = given.unwrap_or_default();
         self.facts = facts.iter().map(|facts| (**facts).clone()).collect();
-        self.share = Some(GpuShare::new(self.allocated.iter().map(String::as_str)));
     }
 
     /// What happened to the run's GPUs, or to all.

@@ -21,9 +21,7 @@ pub(super) struct Handover {
     /// True where the command's first process is the container's runtime, so that its words can be distinguished from the command's.
     pub(super) is_runtime: bool,
     /// The command's first process.
-    pub(super) pid: u32,
-    /// Its start time, in clock ticks since boot.
-    pub(super) start_time_ticks: u64,
+    pub(super) command: Process,
     pub(super) supervisor: u32,
     /// Slurm's process of the step.
     #[serde(default)]

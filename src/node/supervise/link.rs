@@ -3,14 +3,13 @@
 use std::collections::{BTreeSet, VecDeque};
 use std::os::fd::{AsFd, BorrowedFd};
 use std::path::PathBuf;
-use std::sync::mpsc::{Receiver, TryRecvError, sync_channel};
+use std::sync::mpsc::{Receiver, sync_channel};
 use std::time::{Duration, Instant};
 
 use super::writer::{Job, Placed, Writer};
 use crate::observe::client::{ClientError, Daemon};
 use crate::observe::protocol::{
-    Backfill, Collect, Ending, Measured, RefusalKind, Registered, Registration, Request, Response,
-    Segment, Update,
+    Measured, RefusalKind, Registered, Registration, Request, Response,
 };
 use crate::record::rundir::fitted;
 use crate::record::{Gap, NodeRecord, ONE_MOMENT_MS, Sample, decode_segment, encode_segments};
@@ -161,13 +160,7 @@ impl Link {
         &mut self,
         patience: Duration,
     ) -> Option<Result<Registered, ClientError>> {
-        let receiver = self.attempt.as_ref()?;
-        let outcome = match receiver.try_recv() {
-            Err(TryRecvError::Empty) if !patience.is_zero() => {
-                receiver.recv_timeout(patience).ok()?
-            }
-            outcome => outcome.ok()?,
-        };
+        let outcome = self.attempt.as_ref()?.recv_timeout(patience).ok()?;
         self.attempt = None;
         Some(outcome.map(|(daemon, registered)| {
             self.connected(daemon, &registered);
@@ -274,7 +267,7 @@ impl Link {
         let Some(bytes) = self.unsent.packs.front().cloned() else {
             return Ok(false);
         };
-        match self.ask(&Request::Backfill(Box::new(Backfill { bytes })), patience) {
+        match self.ask(&Request::Backfill { bytes }, patience) {
             // Not now.
             Err(error) if error.refusal() == Some(RefusalKind::Busy) => return Ok(false),
             // Where the daemon does not want it, it is in the run's directory all the same.
@@ -292,21 +285,8 @@ impl Link {
     /// Sends the daemon what was read from the output, and takes what it measured.
     pub(super) fn update(&mut self, record: &NodeRecord) -> Result<Measured, ClientError> {
         self.update_at = Some(Instant::now() + UPDATE_PAUSE);
-        let record = self.fitted_record(record);
-        self.measured(&Request::Update(Box::new(Update { record })), PATIENCE)
-    }
-
-    /// Tells the daemon how the run ended.
-    pub(super) fn end(
-        &mut self,
-        ending: Ending,
-        patience: Duration,
-    ) -> Result<Measured, ClientError> {
-        let ending = Ending {
-            record: self.fitted_record(&ending.record),
-            ..ending
-        };
-        self.measured(&Request::End(Box::new(ending)), patience)
+        let record = Box::new(self.fitted_record(record));
+        self.measured(&Request::Update { record }, PATIENCE)
     }
 
     /// The record as the daemon gets it: with its true key, and no larger than on disk.
@@ -355,37 +335,35 @@ impl Link {
             return Ok(None);
         }
         let acknowledged = self.handed.safe;
-        let response = self.ask(&Request::Collect(Collect { acknowledged }), patience)?;
-        let Response::Segment(Segment {
-            through,
-            bytes,
-            more,
-        }) = response
-        else {
+        let response = self.ask(&Request::Collect { acknowledged }, patience)?;
+        let Response::Segment(segment) = response else {
             return Err(self.unexpected());
         };
-        let Some(through) = through else {
+        let Some(through) = segment.through else {
             self.handed.more = false;
             return Ok(None);
         };
         if acknowledged.is_some_and(|acknowledged| through <= acknowledged) {
             return Err(self.unexpected());
         }
-        let samples = decode_segment(&bytes).map_err(|_| self.unexpected())?;
+        let samples = decode_segment(&segment.bytes).map_err(|_| self.unexpected())?;
         let times: Vec<u64> = samples.iter().map(|sample| sample.at_ms).collect();
-        let blocks = self.handed.blocks_not_on_disk(samples, bytes);
-        if writer.send(Job::Collected { through, blocks }) {
+        let blocks = self.handed.blocks_not_on_disk(samples, segment.bytes);
+        if writer.send(Job::Segments(blocks, Some(through))) {
             self.handed.through = Some(through);
-            self.handed.last_ms = self
-                .handed
-                .last_ms
-                .max(times.iter().copied().max().unwrap_or(0));
-            self.handed.more = more;
+            let newest_ms = times.iter().copied().max().unwrap_or(0);
+            self.handed.last_ms = self.handed.last_ms.max(newest_ms);
+            self.handed.more = segment.more;
         }
         Ok(Some(times))
     }
 
-    fn measured(&mut self, request: &Request, patience: Duration) -> Result<Measured, ClientError> {
+    /// Asks what is answered with the daemon's figures.
+    pub(super) fn measured(
+        &mut self,
+        request: &Request,
+        patience: Duration,
+    ) -> Result<Measured, ClientError> {
         match self.ask(request, patience)? {
             Response::Measured(measured) => Ok(*measured),
             _ => Err(self.unexpected()),

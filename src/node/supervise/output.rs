@@ -5,6 +5,7 @@ use std::io;
 use std::os::fd::AsFd;
 use std::os::unix::fs::{FileExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
+use std::process::Stdio;
 use std::sync::mpsc;
 use std::time::Duration;
 
@@ -14,12 +15,11 @@ use nix::sys::stat::{SFlag, fstat};
 
 use super::context::Context;
 use super::handover::OutputFile;
-use crate::foundation::command::Destination;
 
 /// The command's standard streams.
 pub(super) struct Output {
-    pub(super) stdout: Destination,
-    pub(super) stderr: Destination,
+    pub(super) stdout: Stdio,
+    pub(super) stderr: Stdio,
     pub(super) file: Option<OutputFile>,
     /// True when what the file gets must be shown on our own standard output too.
     pub(super) echo: bool,
@@ -30,8 +30,8 @@ pub(super) struct Output {
 /// seconds, the streams are inherited as they are and nothing is recognised.
 pub(super) fn choose(context: &Context) -> Output {
     let inherited = |file| Output {
-        stdout: Destination::Inherit,
-        stderr: Destination::Inherit,
+        stdout: Stdio::inherit(),
+        stderr: Stdio::inherit(),
         file,
         echo: false,
     };
@@ -50,8 +50,8 @@ pub(super) fn choose(context: &Context) -> Output {
     };
     let offset = file.metadata().map_or(0, |metadata| metadata.len());
     Output {
-        stdout: Destination::File(file),
-        stderr: Destination::File(twin),
+        stdout: file.into(),
+        stderr: twin.into(),
         file: Some(OutputFile { path, offset }),
         echo: true,
     }

@@ -5,8 +5,7 @@ use std::time::{Duration, Instant};
 use super::gpus::Gpus;
 use super::handover::Handover;
 use crate::foundation::clock::now_ms;
-use crate::foundation::diagnostic::chain_text;
-use crate::observe::monitor::{JobCgroup, JobSigns, Sampler, SamplerOptions, TreeRoot, cgroup};
+use crate::observe::monitor::{JobSigns, PROCESS_INTERVAL, Sampler, TreeRoot, cgroup};
 use crate::record::{Missing, Sample};
 
 /// The sampler and its rhythm. The sampler is kept while it rests, so that its counters continue.
@@ -23,23 +22,18 @@ pub(super) struct Sampling {
 impl Sampling {
     pub(super) fn new(handover: &Handover, interval: Duration) -> Self {
         let root = TreeRoot {
-            pid: handover.pid,
-            start_time_ticks: handover.start_time_ticks,
-            process_group: handover.pid,
+            command: handover.command,
             supervisor: Some(handover.supervisor),
             exclude: vec![std::process::id()],
         };
-        let process_interval = handover
-            .context
-            .plan
-            .as_ref()
-            .map(|plan| Duration::from_millis(plan.process_interval_ms));
-        let options = process_interval.map_or_else(SamplerOptions::default, |process_interval| {
-            SamplerOptions { process_interval }
+        let plan = handover.context.plan.as_ref();
+        let process_interval = plan.map_or(PROCESS_INTERVAL, |plan| {
+            Duration::from_millis(plan.process_interval_ms)
         });
+        let cgroup = cgroup::locate_or_warn(std::process::id());
+        let sampler = Sampler::of_job(root, cgroup.as_ref(), process_interval);
         Self {
-            sampler: Sampler::of_job(root, own_cgroup().as_ref(), options)
-                .with_signs(signs(handover)),
+            sampler: sampler.with_signs(signs(handover)),
             gpus: Gpus::new(handover, interval),
             interval,
             next: None,
@@ -56,11 +50,7 @@ impl Sampling {
     }
 
     fn read(&mut self, now_ms: u64, all: bool) -> Sample {
-        let mut sample = if all {
-            self.sampler.sample_all(now_ms)
-        } else {
-            self.sampler.sample(now_ms)
-        };
+        let mut sample = self.sampler.sample(now_ms, all);
         self.gpus.fill(&mut sample, |pid| self.sampler.owns(pid));
         sample
     }
@@ -106,12 +96,4 @@ fn signs(handover: &Handover) -> Option<JobSigns> {
     let plan = handover.context.plan.as_ref();
     let is_local = plan.is_some_and(|plan| plan.scheduler.is_local());
     JobSigns::of_process(std::process::id()).filter(|_| !is_local)
-}
-
-/// The job's cgroup. A layout that nobody has seen yet costs the cgroup's figures, not the run's.
-fn own_cgroup() -> Option<JobCgroup> {
-    cgroup::locate(std::process::id()).unwrap_or_else(|error| {
-        tracing::warn!(error = %chain_text(&error), "no cgroup is found");
-        None
-    })
 }

@@ -153,7 +153,9 @@ mod tests {
     use nix::sys::wait::waitpid;
 
     use super::*;
-    use crate::foundation::command::{Destination, spawn_companion};
+    use std::process::Stdio;
+
+    use crate::foundation::command::spawn_companion;
 
     #[test]
     fn a_signal_that_comes_two_ways_counts_once() {
@@ -192,11 +194,7 @@ mod tests {
         let nothing = fs::File::open("/dev/null")
             .expect("it is always there")
             .into();
-        let child = spawn_companion(
-            &["sleep".into(), "60".into()],
-            nothing,
-            Destination::Inherit,
-        );
+        let child = spawn_companion(&["sleep".into(), "60".into()], nothing, Stdio::inherit());
         let pid = child.expect("sleep is there");
         assert!(!is_pending(pid.as_raw(), signal));
         kill(pid, signal).expect("it is ours");

@@ -20,7 +20,6 @@ use super::writer::{Job, Resumed, Writer};
 use crate::foundation::clock::{self, now_ms};
 use crate::observe::client::ClientError;
 use crate::observe::monitor;
-use crate::observe::protocol::Process;
 use crate::plan::{hidden_values, masked_line};
 use crate::record::rundir::keep_late;
 use crate::record::{
@@ -163,16 +162,12 @@ impl Watch {
             .map(|former| former.times.clone())
             .unwrap_or_default();
         let former = resumed.as_ref().map(|former| &former.record);
-        let command = Process {
-            pid: handover.pid,
-            start_time_ticks: handover.start_time_ticks,
-        };
         let mut watch = Self {
             sampling: Sampling::new(&handover, interval),
             account: Account::starting(handover.started_at_ms),
             link: Link::to(socket, known, handover.started_at_ms),
             reasons: Vec::new(),
-            step: Step::new(handover.step, command, KILL_WAIT),
+            step: Step::new(handover.step, handover.command, KILL_WAIT),
             followed: Followed::open(&handover),
             conditions: Seen::new(&handover, now_ms(), former),
             writer,
@@ -463,7 +458,7 @@ impl Watch {
         if !self.pending.is_empty()
             && self
                 .writer
-                .send(Job::Segments(encode_segments(&self.pending)))
+                .send(Job::Segments(encode_segments(&self.pending), None))
         {
             self.pending.clear();
         } else if self.pending.len() > 4 * SEGMENT_SAMPLES {
@@ -503,16 +498,12 @@ impl Watch {
     }
 
     pub(super) fn record(&self, state: NodeState, ended: Option<&Ended>) -> NodeRecord {
-        let Handover {
-            context,
-            started_at_ms,
-            output,
-            ..
-        } = &self.handover;
+        let handover = &self.handover;
+        let context = &handover.context;
         let run_id = context.run_id.clone();
         let key = context.key_of(run_id.unwrap_or_else(|| crate::job::RunId::from_random([0; 10])));
         let (job_id, host) = (context.job_id.clone(), self.host.clone());
-        let output = output.as_ref();
+        let output = handover.output.as_ref();
         let mut record = NodeRecord {
             state,
             ended_at_ms: ended.map(|ended| ended.ended_at_ms),
@@ -531,8 +522,8 @@ impl Watch {
                 late_ticks: self.sampling.late_ticks,
             },
             cgroup: self.sampling.cgroup().map(str::to_owned),
-            container: self.handover.container.clone(),
-            ..NodeRecord::begun(key, job_id, *started_at_ms, host)
+            container: handover.container.clone(),
+            ..NodeRecord::begun(key, job_id, handover.started_at_ms, host)
         };
         self.account.fill(&mut record);
         record

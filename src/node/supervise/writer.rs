@@ -14,10 +14,9 @@ use crate::record::{MeasureKey, Missing, NodeRecord, NodeState, RunRecord, decod
 pub(super) enum Job {
     /// A whole record.
     Record(Box<NodeRecord>),
-    /// Blocks of samples, encoded.
-    Segments(Vec<Vec<u8>>),
-    /// Blocks that the daemon sent, up to its segment `through`. One at a time: the next after [`Report::Safe`].
-    Collected { through: u32, blocks: Vec<Vec<u8>> },
+    /// Blocks of samples, encoded; of what the daemon sent with its last segment. That one at a time: the next after
+    /// [`Report::Safe`].
+    Segments(Vec<Vec<u8>>, Option<u32>),
     /// Answer when all before this is done: why the last record is not written, where it is not.
     Flush(SyncSender<Option<String>>),
 }
@@ -69,7 +68,7 @@ impl Writer {
         // Two reports wait at most: the place, and one segment of the daemon's.
         let (report, reports) = channel();
         std::thread::spawn(move || {
-            let place = Place::open(&context, resumes);
+            let place = Place::open(&context, resumes, &report);
             let resumed = place.as_ref().ok().and_then(Place::resumed);
             let _ = found.send(resumed);
             work(&queue, place, &context, resumes, &report);
@@ -112,7 +111,6 @@ impl Writer {
 /// An open place for records.
 struct Place {
     dir: NodeDir,
-    run: Option<RunRecord>,
     resumed: Option<NodeRecord>,
     next_segment: u32,
 }
@@ -122,7 +120,12 @@ struct Place {
 const KNOWN_SEGMENTS: u32 = 4;
 
 impl Place {
-    fn open(context: &Context, resumes: Option<u64>) -> Result<Self, String> {
+    /// Opens the place, and reports it.
+    fn open(
+        context: &Context,
+        resumes: Option<u64>,
+        report: &Sender<Report>,
+    ) -> Result<Self, String> {
         let run_id = context
             .run_id
             .as_ref()
@@ -135,7 +138,6 @@ impl Place {
         let run = StateDir::create(state_dir)
             .and_then(|state| state.ensure_run(run_id))
             .map_err(shown)?;
-        let record = run.read_run().ok();
         let attempt = Attempt {
             element: context.element,
             attempt: context.attempt,
@@ -153,10 +155,13 @@ impl Place {
         };
         let dir = dir.map_err(shown)?;
         let last = dir.segments().map_err(shown)?.last().copied();
+        let _ = report.send(Report::Place(Box::new(Placed {
+            key: dir.key().clone(),
+            run: run.read_run().ok(),
+        })));
         Ok(Self {
             next_segment: last.map_or(0, |last| last + 1),
             dir,
-            run: record,
             resumed: former,
         })
     }
@@ -167,13 +172,6 @@ impl Place {
         let read = last.filter_map(|seq| decode_segment(&self.dir.read_segment(seq).ok()?).ok());
         let times = read.flatten().map(|sample| sample.at_ms).collect();
         Some(Resumed { record, times })
-    }
-
-    fn report(&mut self) -> Report {
-        Report::Place(Box::new(Placed {
-            key: self.dir.key().clone(),
-            run: self.run.take(),
-        }))
     }
 }
 
@@ -190,16 +188,10 @@ fn work(
     let mut waiting: Vec<Waiting> = Vec::new();
     let mut last_error: Option<String> = None;
     let mut unwritten: Option<String> = None;
-    if let Ok(place) = &mut place {
-        let _ = report.send(place.report());
-    }
     for job in queue {
         if place.is_err() && !matches!(job, Job::Flush(_)) {
             // The directory may have come back.
-            place = Place::open(context, resumes);
-            if let Ok(place) = &mut place {
-                let _ = report.send(place.report());
-            }
+            place = Place::open(context, resumes, report);
         }
         let mut record = None;
         match job {
@@ -207,12 +199,9 @@ fn work(
                 let _ = done.send(unwritten.clone());
                 continue;
             }
-            Job::Segments(blocks) => {
-                waiting.extend(blocks.into_iter().map(|block| (Some(block), None)))
-            }
-            Job::Collected { through, blocks } => {
+            Job::Segments(blocks, through) => {
                 waiting.extend(blocks.into_iter().map(|block| (Some(block), None)));
-                waiting.push((None, Some(through)));
+                waiting.extend(through.map(|through| (None, Some(through))));
             }
             Job::Record(whole) => record = Some(whole),
         }

@@ -22,10 +22,10 @@ pub enum ClientError {
     #[error("dlrund at `{0}` did not answer within {1:?}")]
     TimedOut(PathBuf, Duration),
     /// What was read is no message, or what was to be sent is too long for one.
-    #[error("no sense in the talk with dlrund at `{0}`")]
+    #[error("protocol error talking to dlrund at `{0}`")]
     Frame(PathBuf, #[source] FrameError),
     /// An answer that does not fit the question, or a segment that cannot be read.
-    #[error("dlrund at `{0}` gave an answer that makes no sense here")]
+    #[error("unexpected response from dlrund at `{0}`")]
     Unexpected(PathBuf),
     /// The daemon speaks another protocol.
     #[error("{1} (`{0}`)")]
@@ -62,13 +62,11 @@ impl ClientError {
     #[must_use]
     pub fn hint(&self) -> Option<&'static str> {
         match self {
-            Self::Connect { .. } => Some(
-                "is dlrund running? `systemctl status dlrund` tells, `systemctl start dlrund` starts it",
-            ),
-            Self::Version { .. } | Self::Refused { .. } => None,
-            _ => {
-                Some("`systemctl status dlrund` and `journalctl --unit=dlrund` tell how dlrund is")
+            Self::Connect { .. } => {
+                Some("check with `systemctl status dlrund`; `systemctl start dlrund` starts it")
             }
+            Self::Version { .. } | Self::Refused { .. } => None,
+            _ => Some("check with `systemctl status dlrund` and `journalctl --unit=dlrund`"),
         }
     }
 }

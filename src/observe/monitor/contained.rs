@@ -1,7 +1,7 @@
 //! Whether a program runs in a container.
 
 use std::fs;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 /// Processes that are looked at behind a runtime: starter, helper programs, an init of its own, the program.
 const MOST: usize = 64;
@@ -16,25 +16,16 @@ pub fn runs_in_container(runtime: u32) -> Option<bool> {
 
 fn runs_in_container_in(proc: &Path, runtime: u32) -> Option<bool> {
     let of = |pid: u32, what: &str| fs::read_link(proc.join(pid.to_string()).join(what)).ok();
-    if !proc.join(runtime.to_string()).exists() {
+    let own = proc.join(runtime.to_string());
+    if !own.exists() {
         return None;
     }
     // Of a setuid starter neither can be read.
-    let outside: Vec<PathBuf> = [
-        of(runtime, "ns/mnt"),
-        fs::read_link(proc.join("self/ns/mnt")).ok(),
-    ]
-    .into_iter()
-    .flatten()
-    .collect();
+    let ours = fs::read_link(proc.join("self/ns/mnt")).ok();
+    let outside = [of(runtime, "ns/mnt"), ours];
     let starter = of(runtime, "exe");
     // Its part in C starts what matters, its threads in Go start helpers only.
-    let mut waiting = children_of_thread(
-        &proc
-            .join(runtime.to_string())
-            .join("task")
-            .join(runtime.to_string()),
-    );
+    let mut waiting = children_of_thread(&own.join("task").join(runtime.to_string()));
     let mut seen = 0;
     while let Some(pid) = waiting.pop() {
         seen += 1;
@@ -42,7 +33,7 @@ fn runs_in_container_in(proc: &Path, runtime: u32) -> Option<bool> {
             break;
         }
         let (namespace, file) = (of(pid, "ns/mnt"), of(pid, "exe"));
-        let elsewhere = namespace.is_some_and(|namespace| !outside.contains(&namespace));
+        let elsewhere = namespace.is_some() && !outside.contains(&namespace);
         let another = file.is_some_and(|file| match &starter {
             Some(starter) => file != *starter,
             None => !file

@@ -30,7 +30,7 @@ pub fn host_facts(omp_num_threads: Option<String>) -> HostFacts {
         cpus: system
             .map(|system| system.cpus().len() as u64)
             .filter(|cpus| *cpus > 0),
-        cpus_allowed: cpus_allowed(),
+        cpus_allowed: allowed_cpus().map(|cpus| cpus.len() as u64),
         mem_total_bytes: system.map(System::total_memory).filter(|bytes| *bytes > 0),
         kernel: uname.as_ref().map(|uname| text(uname.release())),
         omp_num_threads,
@@ -42,14 +42,13 @@ fn cpu_model(system: &System) -> Option<String> {
     (!model.is_empty()).then(|| model.to_owned())
 }
 
-/// CPUs in the affinity mask of this process (`sched_getaffinity(2)`). `None` on a machine with more CPUs than a fixed
+/// The CPUs in the affinity mask of this process (`sched_getaffinity(2)`). `None` on a machine with more CPUs than a fixed
 /// mask holds.
-fn cpus_allowed() -> Option<u64> {
+#[must_use]
+pub fn allowed_cpus() -> Option<Vec<usize>> {
     let set = sched_getaffinity(Pid::from_raw(0)).ok()?;
-    let allowed = (0..CpuSet::count())
-        .filter(|cpu| set.is_set(*cpu).unwrap_or(false))
-        .count();
-    Some(allowed as u64)
+    let is_allowed = |cpu: &usize| set.is_set(*cpu).unwrap_or(false);
+    Some((0..CpuSet::count()).filter(is_allowed).collect())
 }
 
 #[cfg(test)]

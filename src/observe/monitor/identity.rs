@@ -64,22 +64,15 @@ pub fn start_time_ticks(pid: u32) -> io::Result<u64> {
     Ok(proc().stat(pid, None)?.start_time_ticks)
 }
 
-/// How long ago a process was started that was started so many clock ticks after boot (`/proc/uptime`).
-///
-/// # Errors
-/// When the kernel does not say.
-pub fn age(start_time_ticks: u64) -> io::Result<Duration> {
-    let text = std::fs::read_to_string("/proc/uptime")?;
-    let seconds = text
-        .split(' ')
-        .next()
-        .and_then(|seconds| seconds.parse().ok());
-    let uptime = seconds.and_then(|seconds| Duration::try_from_secs_f64(seconds).ok());
-    let uptime =
-        uptime.ok_or_else(|| io::Error::new(io::ErrorKind::InvalidData, "no time since boot"))?;
-    Ok(uptime.saturating_sub(Duration::from_micros(
-        Units::of_system().us(start_time_ticks),
-    )))
+/// How long ago a process was started that was started so many clock ticks after boot (`/proc/uptime`). `None`: the kernel
+/// does not say.
+#[must_use]
+pub fn age(start_time_ticks: u64) -> Option<Duration> {
+    let text = std::fs::read_to_string("/proc/uptime").ok()?;
+    let uptime = text.split(' ').next()?.parse().ok()?;
+    let uptime = Duration::try_from_secs_f64(uptime).ok()?;
+    let started = Duration::from_micros(Units::of_system().us(start_time_ticks));
+    Some(uptime.saturating_sub(started))
 }
 
 /// The parent of a process; 0 for one that has none in this pid name space.
@@ -120,30 +113,21 @@ pub fn children_of(pid: u32) -> io::Result<Vec<Process>> {
         .collect())
 }
 
-/// The real user of a process (`Uid` of `/proc/PID/status`).
-///
-/// # Errors
-/// As [`start_time_ticks`].
-pub fn uid_of(pid: u32) -> io::Result<u32> {
-    let uid = line(&status(pid)?, b"Uid:").and_then(|uid| u32::try_from(uid).ok());
-    uid.ok_or_else(|| lacking("Uid"))
+/// The real user of a process (`Uid` of `/proc/PID/status`). `None`: there is no such process, or it may not be seen.
+#[must_use]
+pub fn uid_of(pid: u32) -> Option<u32> {
+    u32::try_from(line(&status(pid)?, b"Uid:")?).ok()
 }
 
-/// The pids of a process, from this pid name space down to its own (`NSpid` of `/proc/PID/status`, Linux 4.1).
-///
-/// # Errors
-/// As [`start_time_ticks`], and in kernels that do not say.
-pub fn nspids(pid: u32) -> io::Result<Vec<u32>> {
+/// The pids of a process, from this pid name space down to its own (`NSpid` of `/proc/PID/status`, Linux 4.1). `None`: as
+/// [`uid_of`], and in kernels that do not say.
+#[must_use]
+pub fn nspids(pid: u32) -> Option<Vec<u32>> {
     let status = status(pid)?;
-    let line = status
-        .split(|byte| *byte == b'\n')
-        .find_map(|line| line.strip_prefix(b"NSpid:"));
-    let pids = line
-        .and_then(|line| std::str::from_utf8(line).ok())
-        .ok_or_else(|| lacking("NSpid"))?;
-    pids.split_ascii_whitespace()
-        .map(|pid| pid.parse().map_err(|_| lacking("NSpid")))
-        .collect()
+    let mut lines = status.split(|byte| *byte == b'\n');
+    let line = lines.find_map(|line| line.strip_prefix(b"NSpid:"))?;
+    let pids = std::str::from_utf8(line).ok()?.split_ascii_whitespace();
+    pids.map(|pid| pid.parse().ok()).collect()
 }
 
 /// The id of this boot, 36 characters: pids and start times of another one mean other processes.
@@ -159,19 +143,11 @@ fn proc() -> ProcDir {
     ProcDir::new(Path::new("/proc"))
 }
 
-fn status(pid: u32) -> io::Result<Vec<u8>> {
+fn status(pid: u32) -> Option<Vec<u8>> {
     let mut text = Vec::new();
-    File::open(format!("/proc/{pid}/status"))?
-        .take(STATUS_BYTES_MAX)
-        .read_to_end(&mut text)?;
-    Ok(text)
-}
-
-fn lacking(key: &str) -> io::Error {
-    io::Error::new(
-        io::ErrorKind::InvalidData,
-        format!("its status has no `{key}`"),
-    )
+    let file = File::open(format!("/proc/{pid}/status")).ok()?;
+    file.take(STATUS_BYTES_MAX).read_to_end(&mut text).ok()?;
+    Some(text)
 }
 
 #[cfg(test)]
@@ -218,6 +194,6 @@ mod tests {
     #[test]
     fn pid_0_is_gone() {
         assert!(is_gone(&start_time_ticks(0).expect_err("no such process")));
-        assert!(uid_of(0).is_err() && nspids(0).is_err() && parent_of(0).is_err());
+        assert!(uid_of(0).is_none() && nspids(0).is_none() && parent_of(0).is_err());
     }
 }

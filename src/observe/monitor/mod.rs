@@ -32,13 +32,13 @@ pub use conditions::{
 };
 pub use contained::runs_in_container;
 pub use gpu::{
-    GpuCondition, GpuError, GpuProcess, GpuRead, GpuReader, GpuReport, GpuShare, GpuState,
-    GpuWatch, GpuXid, Nvml, WatchPace, allocated_gpus, gpu_driver_present,
+    GpuCondition, GpuError, GpuProcess, GpuRead, GpuReader, GpuReport, GpuState, GpuWatch, GpuXid,
+    Nvml, WatchPace, allocated_gpus, gpu_driver_present,
 };
-pub use host::host_facts;
+pub use host::{allowed_cpus, host_facts};
 pub use identity::start_time_ticks;
 pub use job_signs::JobSigns;
-pub use sampler::{Sampler, SamplerOptions};
+pub use sampler::{PROCESS_INTERVAL, Sampler};
 pub use software::software_of;
 pub use tree::TreeRoot;
 

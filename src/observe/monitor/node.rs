@@ -38,21 +38,15 @@ impl Node {
 
     /// Fills in the columns of the node.
     pub(super) fn read(&mut self, sample: &mut Sample) {
-        let Self {
-            cpu,
-            memory,
-            io,
-            network,
-            buffer,
-        } = self;
-        let [cpu, memory, io] =
-            [cpu, memory, io].map(|file| file.read(buffer, read_pressure).unwrap_or_default());
+        let buffer = &mut self.buffer;
+        let [cpu, memory, io] = [&mut self.cpu, &mut self.memory, &mut self.io]
+            .map(|file| file.read(buffer, read_pressure).unwrap_or_default());
         sample.node_psi_cpu_some_us = cpu.some_us;
         (sample.node_psi_mem_some_us, sample.node_psi_mem_full_us) =
             (memory.some_us, memory.full_us);
         (sample.node_psi_io_some_us, sample.node_psi_io_full_us) = (io.some_us, io.full_us);
         (sample.node_net_rx_bytes, sample.node_net_tx_bytes) =
-            network.read(buffer, read_network).unzip();
+            self.network.read(buffer, read_network).unzip();
     }
 
     /// Why columns do not exist: the kernel was built without them or does not keep them (`psi=1`).

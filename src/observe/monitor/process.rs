@@ -55,10 +55,7 @@ impl Name {
     fn new(name: &[u8]) -> Self {
         let mut bytes = [0; NAME_BYTES];
         let length = name.len().min(NAME_BYTES);
-        bytes
-            .iter_mut()
-            .zip(name)
-            .for_each(|(to, from)| *to = *from);
+        bytes[..length].copy_from_slice(&name[..length]);
         Self { bytes, length }
     }
 
@@ -116,11 +113,9 @@ pub(super) fn parse_stat(text: &[u8]) -> Option<Stat> {
         .trim_ascii()
         .split(|byte| *byte == b' ');
     let state = *fields.next()?.first()?;
-    let (parent, process_group, session) = (
-        number(fields.next()?)?,
-        number(fields.next()?)?,
-        number(fields.next()?)?,
-    );
+    let parent = number(fields.next()?)?;
+    let process_group = number(fields.next()?)?;
+    let session = number(fields.next()?)?;
     let flags: u64 = number(fields.nth(2)?)?;
     let times = CpuTicks {
         user: number(fields.nth(4)?)?,

@@ -23,21 +23,9 @@ const EARLY_SHARE: u64 = 10;
 /// files of a process together.
 const SHMEM_INTERVAL_MS: u64 = 5000;
 
-/// How a run is sampled.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct SamplerOptions {
-    /// Between two readings of what is costly: process by process, and I/O. Zero: with every sample. Shared memory, which
-    /// costs most, is read so often too, but not more often than every 5 s.
-    pub process_interval: Duration,
-}
-
-impl Default for SamplerOptions {
-    fn default() -> Self {
-        Self {
-            process_interval: Duration::from_secs(5),
-        }
-    }
-}
+/// Usual time between two readings of what is costly: process by process, and I/O. Zero: with every sample. Shared memory,
+/// which costs most, is read so often too, but not more often than every 5 s.
+pub const PROCESS_INTERVAL: Duration = Duration::from_secs(5);
 
 /// Samples one run: its processes, its cgroup where it has one, and the node.
 ///
@@ -60,14 +48,14 @@ impl Default for SamplerOptions {
 /// cgroup what goes to no block device (NFS, Lustre) and, in v1, what the kernel writes on its own; since Linux 6.10 v1
 /// counts nothing before a limit is set.
 ///
-/// What is read every 5 s ([`SamplerOptions::process_interval`]) is `None` in the samples between; it is also read in the
-/// first sample, in the one that finds the root ended, and by [`Sampler::sample_all`]. Counters never fall; those of a
+/// What is read every 5 s ([`PROCESS_INTERVAL`]) is `None` in the samples between; it is also read in the
+/// first sample, in the one that finds the root ended, and where `all` is asked for. Counters never fall; those of a
 /// cgroup begin with the run ([`Baseline`]). Processes of other users whose files may not be read are left out.
 ///
 /// Without a cgroup, processes of the job that descend from none of the run's are known by [`JobSigns`].
 ///
 /// `/proc/PID/io` is not read again of a process that used no CPU time since (a tick is 10 ms), but in the first sample, in the one
-/// that finds the root ended and by [`Sampler::sample_all`].
+/// that finds the root ended and where `all` is asked for.
 ///
 /// Known limits: what such a process used since the last reading is lost when it ends; so is what any other used where its parent ignores `SIGCHLD`, or where there
 /// is no supervisor to inherit orphans; kernels before 4.5 have no `RssShmem`; from Linux 6.2 on the `rss` of a process
@@ -114,8 +102,8 @@ const CGROUP_COLUMNS: [(&str, Group); 12] = [
 impl Sampler {
     /// Watches the run of `root` by the totals of its cgroup; without one by its process tree.
     #[must_use]
-    pub fn of_job(root: TreeRoot, cgroup: Option<&JobCgroup>, options: SamplerOptions) -> Self {
-        Self::of_job_in(Path::new("/proc"), root, cgroup, options)
+    pub fn of_job(root: TreeRoot, cgroup: Option<&JobCgroup>, process_interval: Duration) -> Self {
+        Self::of_job_in(Path::new("/proc"), root, cgroup, process_interval)
     }
 
     /// The same with a directory that looks like `/proc`.
@@ -124,7 +112,7 @@ impl Sampler {
         proc: &Path,
         root: TreeRoot,
         cgroup: Option<&JobCgroup>,
-        options: SamplerOptions,
+        process_interval: Duration,
     ) -> Self {
         let cgroup = cgroup
             .filter(|cgroup| cgroup.directories.processes.is_some())
@@ -134,7 +122,7 @@ impl Sampler {
             cgroup,
             node: Node::new(proc),
             units: Units::of_system(),
-            interval_ms: u64::try_from(options.process_interval.as_millis()).unwrap_or(u64::MAX),
+            interval_ms: u64::try_from(process_interval.as_millis()).unwrap_or(u64::MAX),
             baseline: Baseline::default(),
             slow_at_ms: None,
             shmem_at_ms: None,
@@ -147,9 +135,7 @@ impl Sampler {
     /// Where the run has no cgroup: also watches processes of its job that descend from none of its own.
     #[must_use]
     pub fn with_signs(mut self, signs: Option<JobSigns>) -> Self {
-        if let Some(signs) = signs.filter(|_| self.cgroup.is_none()) {
-            self.tree.know_by(signs);
-        }
+        self.tree.signs = signs.filter(|_| self.cgroup.is_none());
         self
     }
 
@@ -175,22 +161,12 @@ impl Sampler {
         self.cgroup.as_ref().map(CgroupReader::path)
     }
 
-    /// Takes a sample; `now_ms` is its time, in Unix milliseconds UTC.
-    pub fn sample(&mut self, now_ms: u64) -> Sample {
-        self.take(now_ms, false)
-    }
-
-    /// Takes a sample with all columns, also those that are not due: the last one of a run.
-    pub fn sample_all(&mut self, now_ms: u64) -> Sample {
-        self.take(now_ms, true)
-    }
-
     /// The columns that could not be read in any sample so far, and why.
     #[must_use]
     pub fn missing(&self) -> Vec<Missing> {
         let mut missing = self.columns.missing();
         if self.cgroup.is_none() {
-            let how = self.tree.signs().map_or(String::new(), |signs| {
+            let how = self.tree.signs.as_ref().map_or(String::new(), |signs| {
                 format!(
                     "; its processes are those below its command and those with {} in their environment",
                     signs.job()
@@ -221,7 +197,9 @@ impl Sampler {
         self.tree.is_root_alive()
     }
 
-    fn take(&mut self, now_ms: u64, all: bool) -> Sample {
+    /// Takes a sample; `now_ms` is its time, in Unix milliseconds UTC. With `all` it has also the columns that are not due:
+    /// the last one of a run.
+    pub fn sample(&mut self, now_ms: u64, all: bool) -> Sample {
         let mut sample = Sample {
             at_ms: now_ms,
             ..Sample::default()
@@ -230,7 +208,7 @@ impl Sampler {
         if !self.baseline.is_taken {
             self.begin(reading.as_ref());
         }
-        let is_due = all || self.is_due(now_ms);
+        let is_due = all || is_due_after(self.slow_at_ms, now_ms, self.interval_ms);
         let has_root_ended =
             (is_due || !self.baseline.cpu_is_of_cgroup) && self.read_processes(&mut sample);
         let is_slow = is_due || has_root_ended;
@@ -252,27 +230,17 @@ impl Sampler {
             }
         }
         self.node.read(&mut sample);
-        let Self {
-            columns,
-            node,
-            cgroup,
-            baseline,
-            ..
-        } = self;
-        columns.note(&sample, |column| {
+        self.columns.note(&sample, |column| {
             let is_it = |(name, group): &&(&str, Group)| {
-                *name == column && (*group != Group::Cpu || baseline.cpu_is_of_cgroup)
+                *name == column && (*group != Group::Cpu || self.baseline.cpu_is_of_cgroup)
             };
             let Some((_, group)) = CGROUP_COLUMNS.iter().find(is_it) else {
-                return node.why_missing(column);
+                return self.node.why_missing(column);
             };
-            cgroup.as_ref().map(|cgroup| cgroup.why_missing(*group))
+            let cgroup = self.cgroup.as_ref();
+            cgroup.map(|cgroup| cgroup.why_missing(*group))
         });
         sample
-    }
-
-    fn is_due(&self, now_ms: u64) -> bool {
-        is_due_after(self.slow_at_ms, now_ms, self.interval_ms)
     }
 
     /// Decides on the sources and takes the baseline: what the cgroup and its processes have counted by now, but for what
@@ -280,16 +248,8 @@ impl Sampler {
     fn begin(&mut self, reading: Option<&Sample>) {
         self.baseline.is_taken = true;
         let Some(reading) = reading else { return };
-        let used = self
-            .tree
-            .read()
-            .map(|totals| totals.times)
-            .unwrap_or_default();
-        let used_io = self
-            .tree
-            .read_io(true)
-            .map(|totals| totals.io)
-            .unwrap_or_default();
+        let used = self.tree.read().unwrap_or_default().times;
+        let used_io = self.tree.read_io(true).unwrap_or_default().io;
         let baseline = &mut self.baseline;
         let of_cpu = |user_us, system_us| {
             let used = [self.units.us(used.user), self.units.us(used.system)];
@@ -311,20 +271,13 @@ impl Sampler {
             .map(|cgroup| cgroup.list(&mut self.pids));
         let Some(Ok(())) = listed else { return };
         baseline.is_listed = true;
-        let CpuTicks { user, system } = self
-            .tree
-            .read_listed(&self.pids)
-            .map(|totals| totals.times)
-            .unwrap_or_default();
+        let listed = self.tree.read_listed(&self.pids).unwrap_or_default();
+        let CpuTicks { user, system } = listed.times;
         if !baseline.cpu_is_of_cgroup {
             (baseline.cpu_user, baseline.cpu_system) =
                 of_cpu(self.units.us(user), self.units.us(system));
         }
-        let io = self
-            .tree
-            .read_io(true)
-            .map(|totals| totals.io)
-            .unwrap_or_default();
+        let io = self.tree.read_io(true).unwrap_or_default().io;
         baseline.io_read = Ledger::begun(io.read_bytes, used_io.read_bytes);
         baseline.io_write = Ledger::begun(io.write_bytes, used_io.write_bytes);
     }
@@ -341,15 +294,13 @@ impl Sampler {
             Ok(totals) => {
                 if !self.baseline.cpu_is_of_cgroup {
                     let (times, vanished, units) = (totals.times, totals.vanished, self.units);
-                    let Baseline {
-                        cpu_user,
-                        cpu_system,
-                        ..
-                    } = &mut self.baseline;
-                    sample.cpu_user_us =
-                        Some(cpu_user.settle(units.us(times.user), units.us(vanished.user)));
+                    let settle = |ledger: &mut Ledger, ticks, vanished| {
+                        Some(ledger.settle(units.us(ticks), units.us(vanished)))
+                    };
+                    let baseline = &mut self.baseline;
+                    sample.cpu_user_us = settle(&mut baseline.cpu_user, times.user, vanished.user);
                     sample.cpu_system_us =
-                        Some(cpu_system.settle(units.us(times.system), units.us(vanished.system)));
+                        settle(&mut baseline.cpu_system, times.system, vanished.system);
                 }
                 sample.mem_rss_bytes = Some(self.units.bytes(totals.rss_pages));
                 sample.processes = Some(totals.processes);
@@ -431,6 +382,7 @@ fn larger(of_processes: Option<u64>, of_cgroup: Option<u64>, before: Option<u64>
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::observe::monitor::identity;
     use crate::observe::monitor::tests::fake_cgroup::FakeCgroup;
     use crate::observe::monitor::tests::fake_proc::{FakeProc, Process};
 
@@ -445,17 +397,18 @@ mod tests {
 
     fn sampler(proc: &FakeProc, supervisor: Option<u32>) -> Sampler {
         let root = TreeRoot {
-            pid: 100,
-            start_time_ticks: 1000,
-            process_group: 100,
+            command: identity::Process {
+                pid: 100,
+                start_time_ticks: 1000,
+            },
             supervisor,
             exclude: vec![],
         };
-        Sampler::of_job_in(proc.path(), root, None, SamplerOptions::default())
+        Sampler::of_job_in(proc.path(), root, None, PROCESS_INTERVAL)
     }
 
     fn user_ticks(sampler: &mut Sampler) -> u64 {
-        let us = sampler.sample(0).cpu_user_us.expect("read");
+        let us = sampler.sample(0, false).cpu_user_us.expect("read");
         us / sampler.units.us_per_tick
     }
 
@@ -533,14 +486,15 @@ mod tests {
                 sample.mem_shmem_bytes.is_some(),
             )
         };
-        let ticks = [1000, 2001, 5400, 5990, 7000, 10_998].map(|now| has(sampler.sample(now)));
+        let ticks =
+            [1000, 2001, 5400, 5990, 7000, 10_998].map(|now| has(sampler.sample(now, false)));
         let (yes, no) = ((true, true), (false, false));
         assert_eq!(ticks, [yes, no, no, yes, no, yes]);
-        assert_eq!(has(sampler.sample_all(11_000)), yes);
-        assert_eq!(has(sampler.sample(500)), yes);
+        assert_eq!(has(sampler.sample(11_000, true)), yes);
+        assert_eq!(has(sampler.sample(500, false)), yes);
         proc.put(Process { state: 'Z', ..ROOT });
-        assert_eq!(has(sampler.sample(1500)), (true, false));
-        assert_eq!(has(sampler.sample(2500)), no);
+        assert_eq!(has(sampler.sample(1500, false)), (true, false));
+        assert_eq!(has(sampler.sample(2500, false)), no);
         assert_eq!(sampler.missing().len(), 1);
     }
 
@@ -551,15 +505,14 @@ mod tests {
         proc.put_io(100, 7, 9);
         proc.write(100, "status", "RssShmem:\t4 kB\n");
         let root = TreeRoot {
-            pid: 100,
-            start_time_ticks: 1000,
-            process_group: 100,
+            command: identity::Process {
+                pid: 100,
+                start_time_ticks: 1000,
+            },
             supervisor: None,
             exclude: vec![],
         };
-        let options = SamplerOptions {
-            process_interval: Duration::ZERO,
-        };
+        let options = Duration::ZERO;
         let mut sampler = Sampler::of_job_in(proc.path(), root, None, options);
         let has = |sample: Sample| {
             (
@@ -567,7 +520,7 @@ mod tests {
                 sample.mem_shmem_bytes.is_some(),
             )
         };
-        let ticks = [1000, 2000, 5400, 5600, 6600].map(|now| has(sampler.sample(now)));
+        let ticks = [1000, 2000, 5400, 5600, 6600].map(|now| has(sampler.sample(now, false)));
         assert_eq!(
             ticks,
             [
@@ -578,7 +531,7 @@ mod tests {
                 (true, false)
             ]
         );
-        assert_eq!(has(sampler.sample_all(7000)), (true, true));
+        assert_eq!(has(sampler.sample(7000, true)), (true, true));
     }
 
     #[test]
@@ -593,10 +546,10 @@ mod tests {
         proc.put_io(100, 70, 9);
         let mut sampler = sampler(&proc, Some(40));
         let read = |sample: Sample| (sample.io_read_bytes, sample.io_write_bytes);
-        assert_eq!(read(sampler.sample(0)), (Some(70), Some(9)));
+        assert_eq!(read(sampler.sample(0, false)), (Some(70), Some(9)));
         proc.remove(100);
         proc.put_io(40, 5075, 109);
-        assert_eq!(read(sampler.sample_all(1)), (Some(75), Some(9)));
+        assert_eq!(read(sampler.sample(1, true)), (Some(75), Some(9)));
     }
 
     #[test]
@@ -605,7 +558,7 @@ mod tests {
         let mut nothing = sampler(&proc, None);
         assert_eq!(nothing.missing().len(), 1);
         assert_eq!(
-            nothing.sample(3),
+            nothing.sample(3, false),
             Sample {
                 at_ms: 3,
                 ..Sample::default()
@@ -622,7 +575,7 @@ mod tests {
         proc.put_node(5);
         let mut no_io = sampler(&proc, None);
         assert_eq!(
-            no_io.sample(3).mem_rss_bytes,
+            no_io.sample(3, false).mem_rss_bytes,
             Some(3 * no_io.units.page_bytes)
         );
         let missing: Vec<_> = no_io
@@ -640,7 +593,7 @@ mod tests {
             ]
         );
         proc.put_io(100, 0, 0);
-        assert_eq!(no_io.sample_all(4).io_read_bytes, Some(0));
+        assert_eq!(no_io.sample(4, true).io_read_bytes, Some(0));
         assert_eq!(no_io.missing().len(), 2);
     }
 
@@ -678,13 +631,14 @@ mod tests {
 
         fn sampler(&self) -> Sampler {
             let root = TreeRoot {
-                pid: 100,
-                start_time_ticks: 1000,
-                process_group: 100,
+                command: identity::Process {
+                    pid: 100,
+                    start_time_ticks: 1000,
+                },
                 supervisor: None,
                 exclude: vec![],
             };
-            let options = SamplerOptions::default();
+            let options = PROCESS_INTERVAL;
             Sampler::of_job_in(self.proc.path(), root, Some(&self.cgroup.job()), options)
         }
     }
@@ -700,7 +654,7 @@ mod tests {
             .put("memory.stat", "anon 4096\nfile 100\nshmem 7\n");
         job.cgroup.put("memory.events", "oom_kill 3\n");
         let mut sampler = job.sampler();
-        let first = sampler.sample(1000);
+        let first = sampler.sample(1000, false);
         assert_eq!(cpu(&first), (Some(50_000), Some(0)));
         assert_eq!(
             (first.processes, first.mem_anon_bytes, first.mem_shmem_bytes),
@@ -721,7 +675,7 @@ mod tests {
         job.cgroup.put_cpu(8_300_000, 600_000);
         job.cgroup.put("memory.events", "oom_kill 4\n");
         job.cgroup.put_processes(&[100]);
-        let second = sampler.sample(2000);
+        let second = sampler.sample(2000, false);
         assert_eq!(cpu(&second), (Some(350_000), Some(100_000)));
         assert_eq!(
             (
@@ -733,7 +687,7 @@ mod tests {
         );
         assert!(second.commands.is_empty());
         job.proc.put_io(100, 31, 45);
-        assert_eq!(sampler.sample_all(3000).io_write_bytes, Some(45));
+        assert_eq!(sampler.sample(3000, true).io_write_bytes, Some(45));
         assert_eq!(sampler.cgroup(), Some("/slurm/uid_7/job_1"));
     }
 
@@ -741,7 +695,7 @@ mod tests {
     fn sampler_that_starts_again_counts_nothing_twice() {
         let job = Job::new();
         let mut before = job.sampler();
-        before.sample(1000);
+        before.sample(1000, false);
         let text = serde_json::to_string(before.baseline()).expect("written");
         job.cgroup.put_cpu(9_000_000, 700_000);
         job.proc.put(Process {
@@ -755,7 +709,7 @@ mod tests {
         let mut after = job
             .sampler()
             .with_baseline(serde_json::from_str(&text).expect("read"));
-        let sample = after.sample(9000);
+        let sample = after.sample(9000, false);
         assert_eq!(cpu(&sample), (Some(1_050_000), Some(200_000)));
         assert_eq!(
             (sample.io_read_bytes, sample.io_write_bytes),
@@ -764,21 +718,28 @@ mod tests {
         assert_eq!((sample.processes, sample.commands.len()), (Some(3), 3));
         // Where the cgroup is not found again, the run's tree continues from where it was.
         let root = TreeRoot {
-            pid: 100,
-            start_time_ticks: 1000,
-            process_group: 100,
+            command: identity::Process {
+                pid: 100,
+                start_time_ticks: 1000,
+            },
             supervisor: None,
             exclude: vec![],
         };
-        let lone = Sampler::of_job_in(job.proc.path(), root, None, SamplerOptions::default());
+        let lone = Sampler::of_job_in(job.proc.path(), root, None, PROCESS_INTERVAL);
         let mut lone = lone.with_baseline(after.baseline().clone());
-        assert_eq!(cpu(&lone.sample(10_000)), (Some(1_050_000), Some(200_000)));
+        assert_eq!(
+            cpu(&lone.sample(10_000, false)),
+            (Some(1_050_000), Some(200_000))
+        );
         job.proc.put(Process {
             parent: 90,
             user: 8,
             ..ROOT
         });
-        assert_eq!(cpu(&lone.sample(11_000)), (Some(1_080_000), Some(200_000)));
+        assert_eq!(
+            cpu(&lone.sample(11_000, false)),
+            (Some(1_080_000), Some(200_000))
+        );
         assert!(
             lone.missing()
                 .iter()
@@ -791,7 +752,7 @@ mod tests {
         let job = Job::new();
         std::fs::remove_file(job.cgroup.path().join("cpu.stat")).expect("removed");
         let mut sampler = job.sampler();
-        assert_eq!(cpu(&sampler.sample(1000)), (Some(50_000), Some(0)));
+        assert_eq!(cpu(&sampler.sample(1000, false)), (Some(50_000), Some(0)));
         // A child that init inherited; the batch shell goes, and nobody is charged for it.
         job.proc.put(Process {
             pid: 101,
@@ -801,7 +762,7 @@ mod tests {
             ..Process::NEW
         });
         job.cgroup.put_processes(&[100, 101]);
-        let found = sampler.sample(2000);
+        let found = sampler.sample(2000, false);
         assert_eq!(
             (cpu(&found), found.processes),
             ((Some(80_000), Some(0)), Some(3))
@@ -813,7 +774,7 @@ mod tests {
                 user: 5 + more,
                 ..ROOT
             });
-            cpu(&sampler.sample(3000)).0
+            cpu(&sampler.sample(3000, false)).0
         });
         assert_eq!(grown, [Some(80_000), Some(80_000), Some(100_000)]);
         let missing = sampler.missing();
@@ -847,7 +808,7 @@ mod tests {
                     ..ROOT
                 });
             }
-            sampler.sample(now).io_write_bytes
+            sampler.sample(now, false).io_write_bytes
         };
         assert_eq!(io(1000, 2000, None), Some(40));
         assert_eq!(io(2000, 2010, None), Some(50));
@@ -860,11 +821,11 @@ mod tests {
     fn cgroup_that_is_gone_leaves_no_numbers() {
         let job = Job::new();
         let mut sampler = job.sampler();
-        sampler.sample(1000);
+        sampler.sample(1000, false);
         std::fs::remove_dir_all(job.cgroup.path()).expect("removed");
         // A file that is kept open shows nothing in a cgroup that was removed; here it is another one.
         let mut late = job.sampler().with_baseline(sampler.baseline().clone());
-        let sample = late.sample_all(2000);
+        let sample = late.sample(2000, true);
         assert_eq!((cpu(&sample), sample.processes), ((None, None), None));
         assert!(
             late.missing()
@@ -886,7 +847,7 @@ mod tests {
             });
         }
         let mut sampler = sampler(&proc, None);
-        let commands = sampler.sample(0).commands;
+        let commands = sampler.sample(0, false).commands;
         let pids: Vec<_> = commands.iter().map(|command| command.pid).collect();
         assert_eq!(pids, (236..300).collect::<Vec<_>>());
         assert_eq!(
@@ -907,9 +868,9 @@ mod tests {
             .write(80, "stat", &step.replace("(a) R (b)", "(slurmstepd)"));
         job.cgroup.put_processes(&[80, 90, 100]);
         let mut sampler = job.sampler();
-        assert_eq!(sampler.sample(1000).processes, Some(2));
+        assert_eq!(sampler.sample(1000, false).processes, Some(2));
         // It becomes the task by `execve`.
         job.proc.write(80, "stat", &step);
-        assert_eq!(sampler.sample_all(1000).processes, Some(3));
+        assert_eq!(sampler.sample(1000, true).processes, Some(3));
     }
 }

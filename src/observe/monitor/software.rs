@@ -114,11 +114,8 @@ fn look_at(root: &Path, base: &str, dirs: &BTreeSet<&str>, found: &mut Found) {
     if let Some(version) = python_version(base) {
         add(found, "python", version);
     }
-    for entry in fs::read_dir(root.join(base.trim_start_matches('/')))
-        .into_iter()
-        .flatten()
-        .flatten()
-    {
+    let entries = fs::read_dir(root.join(base.trim_start_matches('/')));
+    for entry in entries.into_iter().flatten().flatten() {
         let name = entry.file_name();
         let Some((name, version)) = name.to_str().and_then(distribution) else {
             continue;

@@ -12,6 +12,7 @@ use std::collections::HashMap;
 use std::io;
 use std::path::Path;
 
+use super::identity::Process;
 use super::job_signs::JobSigns;
 use super::process::{CpuTicks, Io, KeptOf, ProcDir, Stat, is_gone, read_stat};
 
@@ -30,12 +31,8 @@ const SLURM_STEP_LAUNCHER: &[u8] = b"srun";
 /// Where a run's processes hang.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct TreeRoot {
-    /// The command's first process.
-    pub pid: u32,
-    /// When it was started, in clock ticks since boot: [`start_time_ticks`](super::start_time_ticks).
-    pub start_time_ticks: u64,
-    /// The process group made for it; usually its pid.
-    pub process_group: u32,
+    /// The command's first process; its pid is also that of its process group, where it leads one.
+    pub command: Process,
     /// The process that started it and, as the subreaper (`PR_SET_CHILD_SUBREAPER`), inherits its orphans. It is never
     /// counted itself, but all it waited for is: it must start nothing else.
     pub supervisor: Option<u32>,
@@ -147,7 +144,7 @@ pub(super) struct Tree {
     /// The list comes from the run's cgroup: all in it are members.
     is_listed: bool,
     /// How processes of the job are recognised that do not descend from the root.
-    signs: Option<JobSigns>,
+    pub(super) signs: Option<JobSigns>,
     found_by_signs: bool,
     had_step_launcher: bool,
 }
@@ -182,16 +179,6 @@ impl Tree {
             found_by_signs: false,
             had_step_launcher: false,
         }
-    }
-
-    /// Also counts processes that have the signs of the job.
-    pub(super) fn know_by(&mut self, signs: JobSigns) {
-        self.signs = Some(signs);
-    }
-
-    /// How processes of the job are recognised that do not descend from the root.
-    pub(super) fn signs(&self) -> Option<&JobSigns> {
-        self.signs.as_ref()
     }
 
     /// True where `srun` ran and none of its ranks were found.
@@ -333,20 +320,17 @@ impl Tree {
             .as_ref()
             .filter(|supervisor| supervisor.is_alive);
         self.is_root(stat)
-            || self
-                .known
-                .get(&stat.parent)
-                .is_some_and(|kind| *kind == Kind::Member)
+            || self.has(stat.parent)
             || supervisor.is_some_and(|supervisor| supervisor.process.stat.pid == stat.parent)
-            || (self.group_lives && stat.process_group == self.root.process_group)
-            || (self.session_lives && stat.session == self.root.pid)
+            || (self.group_lives && stat.process_group == self.root.command.pid)
+            || (self.session_lives && stat.session == self.root.command.pid)
     }
 
     /// Processes older than the root are not the run's: batch shell, supervisor, Slurm's own.
     fn has_signs(&self, stat: &Stat) -> bool {
         let is_possible = !self.is_listed
             && !stat.is_kernel_thread
-            && stat.start_time_ticks >= self.root.start_time_ticks
+            && stat.start_time_ticks >= self.root.command.start_time_ticks
             && stat.name.as_bytes() != SLURM_STEP_PROCESS
             && !self.root.exclude.contains(&stat.parent);
         let signs = self.signs.as_ref().filter(|_| is_possible);
@@ -354,7 +338,8 @@ impl Tree {
     }
 
     fn is_root(&self, stat: &Stat) -> bool {
-        stat.pid == self.root.pid && stat.start_time_ticks == self.root.start_time_ticks
+        let command = self.root.command;
+        stat.pid == command.pid && stat.start_time_ticks == command.start_time_ticks
     }
 
     fn remember_strangers(&mut self, strangers: &[Stat]) {
@@ -375,14 +360,14 @@ impl Tree {
     }
 
     fn note_group_and_session(&mut self) {
-        let root = &self.root;
+        let command = self.root.command.pid;
         let root_lives = self.members.iter().any(|member| self.is_root(&member.stat));
         let any = |has: &dyn Fn(&Stat) -> bool| {
             root_lives || self.members.iter().any(|member| has(&member.stat))
         };
         (self.group_lives, self.session_lives) = (
-            any(&|stat| stat.process_group == root.process_group),
-            any(&|stat| stat.session == root.pid),
+            any(&|stat| stat.process_group == command),
+            any(&|stat| stat.session == command),
         );
     }
 
@@ -430,12 +415,9 @@ impl Tree {
                 let process = &mut supervisor.process;
                 let _ = process.read_io(&mut self.proc, true);
             }
-            is_known = supervisor.process.io.is_some();
-            totals.io = supervisor
-                .process
-                .io
-                .unwrap_or_default()
-                .since(supervisor.io_before);
+            let io = supervisor.process.io;
+            is_known = io.is_some();
+            totals.io = io.unwrap_or_default().since(supervisor.io_before);
         }
         for member in &mut self.members {
             if let Err(error) = member.read_io(&mut self.proc, all) {
@@ -461,18 +443,11 @@ impl Tree {
     pub(super) fn read_shmem_bytes(&mut self) -> Result<u64, String> {
         let mut why = "no process of the run was left to read".to_owned();
         let mut total = None;
-        for member in self
-            .members
-            .iter_mut()
-            .filter(|member| !member.stat.is_ended())
-        {
+        let members = self.members.iter_mut();
+        for member in members.filter(|member| !member.stat.is_ended()) {
             let (pid, pages) = (member.stat.pid, member.stat.rss_pages);
             let known = member.shmem.filter(|(_, then)| *then == pages);
-            let bytes = match known {
-                Some((bytes, _)) => Ok(bytes),
-                None => self.proc.shmem_bytes(pid),
-            };
-            match bytes {
+            match known.map_or_else(|| self.proc.shmem_bytes(pid), |(bytes, _)| Ok(bytes)) {
                 Ok(bytes) => {
                     member.shmem = Some((bytes, pages));
                     total = Some(bytes.saturating_add(total.unwrap_or(0)));
@@ -497,7 +472,7 @@ impl Tree {
             .filter(|member| self.is_root(&member.stat));
         let stat = match kept.find_map(|member| member.file.as_ref()) {
             Some(file) => read_stat(file),
-            None => ProcDir::new(self.proc.path()).stat(self.root.pid, None),
+            None => ProcDir::new(self.proc.path()).stat(self.root.command.pid, None),
         };
         stat.is_ok_and(|stat| self.is_root(&stat) && !stat.is_ended())
     }
@@ -513,13 +488,15 @@ impl Tree {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::observe::monitor::identity;
     use crate::observe::monitor::tests::fake_proc::{FakeProc, Process};
 
     fn tree(proc: &FakeProc, supervisor: Option<u32>) -> Tree {
         let root = TreeRoot {
-            pid: 100,
-            start_time_ticks: 1000,
-            process_group: 100,
+            command: identity::Process {
+                pid: 100,
+                start_time_ticks: 1000,
+            },
             supervisor,
             exclude: vec![50],
         };
@@ -725,7 +702,7 @@ mod tests {
         let mut tree = tree(&proc, None);
         assert_eq!(members(&mut tree), [100]);
         let mut tree = Tree::new(proc.path(), tree.root);
-        tree.know_by(JobSigns::of_process_in(proc.path(), 100).expect("a job"));
+        tree.signs = Some(JobSigns::of_process_in(proc.path(), 100).expect("a job"));
         // 30 came before the root, 202 is of another job, 203 is a child of who watches.
         assert_eq!(members(&mut tree), [100, 200, 201]);
         assert_eq!(tree.read().expect("a reading").times.user, 11);
@@ -755,7 +732,7 @@ mod tests {
             );
         };
         let mut tree = tree(&proc, None);
-        tree.know_by(JobSigns::of_process_in(proc.path(), 100).expect("a job"));
+        tree.signs = Some(JobSigns::of_process_in(proc.path(), 100).expect("a job"));
         proc.put(Process {
             pid: 101,
             parent: 100,

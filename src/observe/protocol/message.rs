@@ -58,11 +58,21 @@ pub enum Request {
     /// Watch my run from now on. Answered by [`Response::Registered`].
     Register(Box<Registration>),
     /// What the run's output said so far. Answered by [`Response::Measured`].
-    Update(Box<Update>),
+    Update {
+        /// The client's part of the record as the client has it: epochs and steps, output, host.
+        record: Box<NodeRecord>,
+    },
     /// Samples that the client took while there was no daemon. Answered by [`Response::Measured`].
-    Backfill(Box<Backfill>),
+    Backfill {
+        /// A segment ([`crate::record::decode_segment`]).
+        #[serde(with = "base64_text")]
+        bytes: Vec<u8>,
+    },
     /// Give me samples. Answered by [`Response::Segment`].
-    Collect(Collect),
+    Collect {
+        /// The last segment that lies safely with the client; up to here nothing is sent again.
+        acknowledged: Option<u32>,
+    },
     /// The run has ended. Answered by [`Response::Measured`]; what is left can still be collected.
     End(Box<Ending>),
     /// Which runs are there now? Answered by [`Response::Runs`].
@@ -130,28 +140,6 @@ pub struct Registered {
     pub acknowledged: Option<u32>,
     /// The cgroup that is read; `None`: the run's processes.
     pub cgroup: Option<String>,
-}
-
-/// The client's part of the record: epochs and steps, output, host.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub struct Update {
-    /// The record as the client has it.
-    pub record: NodeRecord,
-}
-
-/// Samples of the client's own.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Backfill {
-    /// A segment ([`crate::record::decode_segment`]).
-    #[serde(with = "base64_text")]
-    pub bytes: Vec<u8>,
-}
-
-/// A wish for samples.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Collect {
-    /// The last segment that lies safely with the client; up to here nothing is sent again.
-    pub acknowledged: Option<u32>,
 }
 
 /// Samples.
@@ -417,6 +405,6 @@ mod tests {
             serde_json::from_str::<Response>(&text).expect("text"),
             Response::Segment(segment)
         );
-        assert!(serde_json::from_str::<Backfill>(r#"{"bytes":"*"}"#).is_err());
+        assert!(serde_json::from_str::<Request>(r#"{"type":"backfill","bytes":"*"}"#).is_err());
     }
 }

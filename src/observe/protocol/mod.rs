@@ -9,7 +9,6 @@ mod message;
 pub use crate::observe::monitor::identity::Process;
 pub use frame::{Decoder, FrameError, HEADER_BYTES, MAX_MESSAGE_BYTES, encode};
 pub use message::{
-    Backfill, Collect, DaemonCost, DaemonStatus, Ending, GapHint, Hello, Measured, PROTOCOL,
-    Refusal, RefusalKind, Registered, Registration, Request, Response, RunView, Runs, RunsQuery,
-    Segment, StoreStatus, Update,
+    DaemonCost, DaemonStatus, Ending, GapHint, Hello, Measured, PROTOCOL, Refusal, RefusalKind,
+    Registered, Registration, Request, Response, RunView, Runs, RunsQuery, Segment, StoreStatus,
 };

@@ -46,14 +46,12 @@ pub(super) struct Bar<'a> {
     pub(super) postfix: &'a str,
 }
 
-impl Bar<'_> {
+impl<'a> Bar<'a> {
     /// True where all steps are done.
     pub(super) fn is_full(&self) -> bool {
         self.of.is_some_and(|of| of > 0 && self.step >= of)
     }
-}
 
-impl<'a> Bar<'a> {
     /// Its pace, as steps per second or as seconds per step.
     pub(super) fn pace<'f>(&self) -> Facts<'f> {
         let throughput = self.per_second.and_then(|(value, unit)| {
@@ -87,6 +85,32 @@ impl<'a> Bar<'a> {
         let mut facts = self.pace();
         postfix(self.postfix, scan::metric_name, &mut facts);
         facts
+    }
+
+    /// Takes `317.86it/s`, `113.21s/it` or `?it/s`; false where it is something else.
+    fn take_rate(&mut self, rate: &'a str) -> bool {
+        if let Some(unknown) = rate.strip_prefix('?') {
+            self.is_of_bytes = unknown.ends_with("B/s");
+            return unknown.ends_with("/s") || unknown.starts_with("s/");
+        }
+        let Some((value, unit)) = scan::number(rate) else {
+            return false;
+        };
+        let unit = unit.trim_start();
+        self.is_of_epochs = scan::holds(unit, "epoch");
+        if let Some(unit) = unit
+            .strip_suffix("/s")
+            .or_else(|| unit.strip_suffix("/sec"))
+        {
+            let (value, unit) = scaled(value, unit);
+            self.per_second = Some((value, unit));
+            return true;
+        }
+        if unit.strip_prefix("s/").is_some_and(|unit| !unit.is_empty()) {
+            self.step_seconds = Some(value);
+            return true;
+        }
+        false
     }
 }
 
@@ -264,34 +288,6 @@ fn last(text: &str) -> &str {
     &text[begin..]
 }
 
-impl<'a> Bar<'a> {
-    /// Takes `317.86it/s`, `113.21s/it` or `?it/s`; false where it is something else.
-    fn take_rate(&mut self, rate: &'a str) -> bool {
-        if let Some(unknown) = rate.strip_prefix('?') {
-            self.is_of_bytes = unknown.ends_with("B/s");
-            return unknown.ends_with("/s") || unknown.starts_with("s/");
-        }
-        let Some((value, unit)) = scan::number(rate) else {
-            return false;
-        };
-        let unit = unit.trim_start();
-        self.is_of_epochs = scan::holds(unit, "epoch");
-        if let Some(unit) = unit
-            .strip_suffix("/s")
-            .or_else(|| unit.strip_suffix("/sec"))
-        {
-            let (value, unit) = scaled(value, unit);
-            self.per_second = Some((value, unit));
-            return true;
-        }
-        if unit.strip_prefix("s/").is_some_and(|unit| !unit.is_empty()) {
-            self.step_seconds = Some(value);
-            return true;
-        }
-        false
-    }
-}
-
 /// A rate of bars with `unit_scale`: `1.5kit/s`.
 fn scaled(value: f64, unit: &str) -> (f64, &str) {
     for (sign, factor) in [('k', 1e3), ('M', 1e6), ('G', 1e9)] {
@@ -372,14 +368,7 @@ fn scaled_count(text: &str) -> Option<(u64, &str)> {
         .into_iter()
         .find_map(|(sign, factor)| rest.strip_prefix(sign).map(|rest| (value * factor, rest)))
         .unwrap_or((value, rest));
-    #[expect(
-        clippy::cast_possible_truncation,
-        clippy::cast_sign_loss,
-        reason = "within the range of the test"
-    )]
-    (0.0..1e15)
-        .contains(&value)
-        .then(|| (value.round() as u64, rest))
+    scan::whole(value.round()).map(|count| (count, rest))
 }
 
 #[cfg(test)]

@@ -27,15 +27,7 @@ impl Value<'_> {
 
     /// The number as a count: whole and not negative.
     pub(super) fn count(self) -> Option<u64> {
-        let value = self
-            .number()
-            .filter(|value| (0.0..9e15).contains(value) && value.fract() == 0.0)?;
-        #[expect(
-            clippy::cast_possible_truncation,
-            clippy::cast_sign_loss,
-            reason = "it is whole and in range"
-        )]
-        Some(value as u64)
+        self.number().and_then(scan::whole)
     }
 }
 

@@ -16,7 +16,7 @@ use super::dict::{self, Value};
 use super::epoch_number;
 use super::event::{Count, Event, Facts, Says};
 use super::names;
-use super::plain_figures::{self, Read, STEP_NAMES};
+use super::plain_figures::{self, STEP_NAMES};
 use super::scan;
 
 /// Words behind the number of an epoch that begins, that is over, and whose steps are those of an evaluation.
@@ -79,13 +79,8 @@ fn with_figures<'a>(
     rest: &'a str,
     words: &str,
 ) -> Option<Event<'a>> {
-    let Read {
-        step,
-        named_seconds,
-        idle_seconds,
-        mut facts,
-        ..
-    } = plain_figures::read(rest);
+    let read = plain_figures::read(rest);
+    let mut facts = read.facts;
     // The pace of an evaluation is not that of the training.
     if scan::starts_with_any(words, "val |test |eval ") {
         (facts.throughput, facts.step_seconds) = (None, None);
@@ -93,12 +88,12 @@ fn with_figures<'a>(
     let validated = facts.metrics.iter().any(|(name, _)| is_evaluated(name));
     // `epoch: 3, steps: 5391 - train loss: 166.0 - valid loss: 66.64`: how many there were.
     let summed = validated && scan::holds(rest, "steps:");
-    if let Some((step, of)) = step_before.or(step.filter(|(_, of)| of.is_some() || !summed)) {
+    if let Some((step, of)) = step_before.or(read.step.filter(|(_, of)| of.is_some() || !summed)) {
         // Steps may be counted from 0; the line after the last then ends the epoch.
         let done = of.is_some_and(|of| step >= of);
         return Some(Event::step_or_end(epoch, (step, of), done, facts));
     }
-    let seconds = named_seconds.or(idle_seconds);
+    let seconds = read.named_seconds.or(read.idle_seconds);
     let over =
         validated || scan::holds_any(before, OVER_BEFORE) || scan::starts_with_any(words, OVER);
     if seconds.is_some() || over {

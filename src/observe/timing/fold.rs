@@ -380,16 +380,11 @@ impl Fold {
 
     /// True of the epoch before the open one while that has hardly begun: a rank that is a little behind speaks.
     fn just_ended(&self, epoch: u64) -> bool {
-        let next = self
-            .open
-            .as_ref()
-            .filter(|open| !open.stepped && open.lines == 0);
-        next.is_some_and(|open| open.epoch.checked_sub(1) == Some(epoch))
-            && self
-                .progress
-                .epochs
-                .last()
-                .is_some_and(|last| last.epoch == epoch)
+        let last = self.progress.epochs.last();
+        let is_next = |open: &Open| open.epoch.checked_sub(1) == Some(epoch);
+        let has_begun = |open: &Open| open.stepped || open.lines > 0;
+        let open = self.open.as_ref().filter(|open| !has_begun(open));
+        open.is_some_and(is_next) && last.is_some_and(|last| last.epoch == epoch)
     }
 
     /// Notes that epochs have numbers.
@@ -538,11 +533,8 @@ impl Fold {
             began_ms,
             at_ms: at_ms.filter(|_| !at_once),
         });
-        let restarted = self
-            .progress
-            .epochs
-            .last()
-            .is_some_and(|last| last.epoch >= open.epoch);
+        let before = self.progress.epochs.last();
+        let restarted = before.is_some_and(|last| last.epoch >= open.epoch);
         self.progress.restarts += u32::from(restarted);
         self.progress.push_epoch(Epoch {
             epoch: open.epoch,

@@ -282,15 +282,10 @@ impl Follower {
 
     /// Asks the recognisers whether they want every line from now on.
     fn ask_who_wants(&mut self) {
-        let wants = |(index, speaker): (usize, &Speaker)| {
-            u64::from(speaker.recogniser.wants_every_line()) << index
-        };
-        let wanting = self
-            .speakers
-            .iter()
-            .enumerate()
-            .map(wants)
-            .fold(0, |set, bit| set | bit);
+        let speakers = self.speakers.iter().enumerate();
+        let wanting = speakers.fold(0, |set, (index, speaker)| {
+            set | u64::from(speaker.recogniser.wants_every_line()) << index
+        });
         if wanting != self.wanting {
             self.wanting = wanting;
             // A head of a table may have come: its rows looked dull before.
@@ -306,35 +301,23 @@ impl Follower {
         at_ms: Option<u64>,
         ask: impl FnOnce(&mut dyn Recogniser, &mut dyn FnMut(Event<'a>)),
     ) {
-        let Self {
-            speakers,
-            spoken,
-            of_training,
-            evidence,
-            line,
-            ..
-        } = self;
-        let Speaker {
-            recogniser,
-            fold,
-            spoke,
-            certain,
-        } = &mut speakers[index];
-        let name = recogniser.name();
-        ask(&mut **recogniser, &mut |event| {
-            *spoken += 1;
+        let speaker = &mut self.speakers[index];
+        let name = speaker.recogniser.name();
+        ask(&mut *speaker.recogniser, &mut |event| {
+            self.spoken += 1;
             // An evaluation may belong to no training at all.
-            if !(event.says == Says::Validation) {
-                spoke.get_or_insert(*spoken);
+            if event.says != Says::Validation {
+                speaker.spoke.get_or_insert(self.spoken);
             }
-            *of_training += u64::from(event.says.is_distinctive() || (event.says == Says::Mention));
-            if event.says.is_distinctive() {
-                certain.get_or_insert(*spoken);
+            let is_distinctive = event.says.is_distinctive();
+            self.of_training += u64::from(is_distinctive || event.says == Says::Mention);
+            if is_distinctive {
+                speaker.certain.get_or_insert(self.spoken);
             }
-            if let Some(evidence) = evidence {
-                note(evidence, name, event.says.name(), *line, text);
+            if let Some(evidence) = &mut self.evidence {
+                note(evidence, name, event.says.name(), self.line, text);
             }
-            fold.apply(event, at_ms);
+            speaker.fold.apply(event, at_ms);
         });
     }
 

@@ -30,8 +30,7 @@
 //! group is named after (`samples` or `rate`, `device_samples`, `tokens`, `words`, `steps_s`, `its`), `metric_NAME` (a metric), `name` and
 //! `value` (another one), and `figures` (any number of `name: value`; of `val_figures` the names get `val_`).
 
-use std::borrow::Cow;
-use std::sync::{Arc, LazyLock};
+use std::sync::{Arc, LazyLock, OnceLock};
 
 use regex_lite::{Captures, Regex};
 use serde::Deserialize;
@@ -64,11 +63,14 @@ pub(super) struct Program {
 }
 
 /// A form of lines: what they say (`None`: nothing), what holds for them, and the pattern.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 struct Form {
     says: Option<Says>,
     conditions: &'static str,
-    pattern: Cow<'static, str>,
+    /// Of the user's own expression only the compiled form is kept.
+    pattern: &'static str,
+    /// The pattern, compiled once a line was of interest.
+    regex: OnceLock<Regex>,
     /// Texts without which a line cannot match: far cheaper to look for than the pattern.
     literals: Vec<String>,
 }
@@ -76,6 +78,11 @@ struct Form {
 impl Form {
     fn has(&self, condition: &str) -> bool {
         self.conditions.split(',').any(|known| known == condition)
+    }
+
+    fn regex(&self) -> &Regex {
+        let compiled = || Regex::new(self.pattern).expect("a tested expression");
+        self.regex.get_or_init(compiled)
     }
 }
 
@@ -118,11 +125,13 @@ fn read_table(text: &'static str) -> Vec<Program> {
             Some(("evaluated:", prefix)) => program.evaluated = prefix,
             Some((says, pattern)) if !says.is_empty() && says != "#" => {
                 let (says, conditions) = says.split_once(',').unwrap_or((says, ""));
+                let pattern = pattern.trim_start();
                 program.forms.push(Form {
                     says: Says::deserialize(StrDeserializer::<ValueError>::new(says)).ok(),
                     conditions,
-                    pattern: pattern.trim_start().into(),
-                    literals: literals(pattern.trim_start()),
+                    pattern,
+                    literals: literals(pattern),
+                    ..Form::default()
                 });
             }
             _ => {}
@@ -171,8 +180,6 @@ fn literals(pattern: &str) -> Vec<String> {
 #[derive(Debug)]
 pub(super) struct Known {
     program: Arc<Program>,
-    /// Its patterns, once a line was of interest.
-    patterns: Vec<Regex>,
     seen: Seen,
 }
 
@@ -212,40 +219,24 @@ impl Known {
             counts_from_zero: program.counts_from_zero,
             ..Seen::default()
         };
-        Self {
-            program,
-            patterns: Vec::new(),
-            seen,
-        }
+        Self { program, seen }
     }
 
-    /// Reads lines by the user's own expressions alone: of lines that end a step, and an epoch.
-    pub(super) fn by_user(expressions: [Option<(&str, Regex)>; 2]) -> Self {
-        let says = [Says::Step, Says::EpochEnd];
-        let (mut forms, mut patterns) = (Vec::new(), Vec::new());
-        for (says, (pattern, regex)) in says
-            .into_iter()
-            .zip(expressions)
-            .filter_map(|(says, it)| Some((says, it?)))
-        {
-            forms.push(Form {
+    /// Reads lines by the user's own expressions alone.
+    pub(super) fn by_user(expressions: [(Says, Option<Regex>); 2]) -> Self {
+        let form = |(says, regex): (Says, Option<Regex>)| {
+            Some(Form {
                 says: Some(says),
-                conditions: "",
-                pattern: pattern.to_owned().into(),
-                literals: Vec::new(),
-            });
-            patterns.push(regex);
-        }
-        let program = Program {
+                regex: regex?.into(),
+                ..Form::default()
+            })
+        };
+        Self::new(Arc::new(Program {
             name: "pattern",
             weight: Some(Weight::Asked),
-            forms,
+            forms: expressions.into_iter().filter_map(form).collect(),
             ..Program::default()
-        };
-        Self {
-            patterns,
-            ..Self::new(Arc::new(program))
-        }
+        }))
     }
 }
 
@@ -269,16 +260,12 @@ impl Recogniser for Known {
     fn read<'a>(&mut self, line: &Line<'a>, say: &mut dyn FnMut(Event<'a>)) {
         // Beside `self`, which the events change.
         let program = Arc::clone(&self.program);
-        let mut patterns = std::mem::take(&mut self.patterns);
-        if patterns.is_empty() {
-            let compiled = program.forms.iter().map(|form| Regex::new(&form.pattern));
-            patterns = compiled.map_while(Result::ok).collect();
-        }
-        for (form, regex) in program.forms.iter().zip(&patterns) {
+        for form in &program.forms {
             let misses = |literal: &String| !line.text.contains(literal);
             if form.has("known") && !self.seen.spoke || form.literals.iter().any(misses) {
                 continue;
             }
+            let regex = form.regex();
             let Some(groups) = regex.captures(line.text) else {
                 continue;
             };
@@ -295,7 +282,6 @@ impl Recogniser for Known {
                 break;
             }
         }
-        self.patterns = patterns;
     }
 }
 
@@ -319,13 +305,8 @@ impl Known {
             // The time hangs on the line before: none may be left out for a later one of the same form.
             say(Event::announce(None, None));
         }
-        let Event {
-            says,
-            seconds,
-            step,
-            of,
-            ..
-        } = event;
+        let (says, seconds) = (event.says, event.seconds);
+        let (step, of) = (event.step, event.of);
         let is_step = matches!(says, Says::RunStep | Says::Iteration);
         let per_epoch = groups
             .count("per_epoch")
@@ -742,8 +723,7 @@ mod tests {
             for (at, form) in program.forms.iter().enumerate() {
                 let sample = samples.next().expect("every form has a sample");
                 let regexes = program.forms.iter().map(|form| {
-                    Regex::new(&form.pattern)
-                        .unwrap_or_else(|why| panic!("{}: {why}", form.pattern))
+                    Regex::new(form.pattern).unwrap_or_else(|why| panic!("{}: {why}", form.pattern))
                 });
                 let first = regexes.clone().position(|regex| regex.is_match(sample));
                 assert_eq!(first, Some(at), "{sample}");

@@ -219,18 +219,8 @@ impl HfTrainer {
 
 /// Epochs that are over at `epoch`.
 fn finished(epoch: f64, certain: bool) -> u64 {
-    let whole = if certain {
-        (epoch + SHORT_OF).floor().max(epoch.floor())
-    } else {
-        epoch.floor()
-    };
-    #[expect(
-        clippy::cast_possible_truncation,
-        clippy::cast_sign_loss,
-        reason = "the caller tests the range"
-    )]
-    let whole = whole as u64;
-    whole
+    let early = if certain { SHORT_OF } else { 0.0 };
+    scan::whole((epoch + early).floor()).unwrap_or(0)
 }
 
 /// `done` as a number of epochs with a fraction.

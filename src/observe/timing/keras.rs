@@ -91,16 +91,10 @@ impl Recogniser for Keras {
 
     /// Keras 3 writes no header where there is one epoch only; no evaluation has figures of the validation.
     fn finish(&mut self, say: &mut dyn FnMut(Event<'static>)) {
-        if let Some(Headless {
-            seconds,
-            step,
-            validated: true,
-            ..
-        }) = self.headless.take()
-        {
-            say(Event::epoch_over(Facts::default())
-                .took(seconds)
-                .at(Some(step)));
+        let headless = self.headless.take();
+        if let Some(headless) = headless.filter(|headless| headless.validated) {
+            let end = Event::epoch_over(Facts::default()).took(headless.seconds);
+            say(end.at(Some(headless.step)));
         }
     }
 }
@@ -115,18 +109,12 @@ impl Keras {
         match text.as_bytes().first()? {
             b'E' => {
                 let (epoch, epochs) = header(text)?;
-                if let Some(Headless {
-                    seconds,
-                    step,
-                    step_seconds,
-                    ..
-                }) = self.headless.take()
+                if let Some(headless) = self.headless.take()
                     && let Some(epoch) = epoch.checked_sub(1).filter(|epoch| *epoch > 0)
                 {
-                    let facts = Facts::with_step_time(step_seconds);
-                    say(Event::epoch_end((epoch, Some(epochs)), facts)
-                        .took(seconds)
-                        .at(Some(step)));
+                    let facts = Facts::with_step_time(headless.step_seconds);
+                    let end = Event::epoch_end((epoch, Some(epochs)), facts).took(headless.seconds);
+                    say(end.at(Some(headless.step)));
                 }
                 // Another training may have other steps.
                 if self.epoch.and_then(|last| last.checked_add(1)) != Some(epoch) {
@@ -154,11 +142,8 @@ impl Keras {
         let Some(epoch) = self.epoch else {
             return self.read_headless(bar, say);
         };
-        if bar.facts.metrics.is_empty()
-            || self
-                .steps
-                .is_some_and(|steps| bar.of.is_some_and(|of| of != steps))
-        {
+        let steps = self.steps.zip(bar.of);
+        if bar.facts.metrics.is_empty() || steps.is_some_and(|(steps, of)| of != steps) {
             return None;
         }
         // A full bar may be drawn once more, with the whole time and the figures of the validation.
@@ -238,11 +223,6 @@ impl Keras {
     }
 }
 
-/// The number of steps as a factor.
-fn count(of: u64) -> f64 {
-    u32::try_from(of).map_or(f64::INFINITY, f64::from)
-}
-
 /// `Epoch 1/5` and nothing else.
 fn header(text: &str) -> Option<(u64, u64)> {
     let (epoch, rest) = scan::unsigned(text.strip_prefix("Epoch ")?)?;
@@ -307,10 +287,8 @@ impl<'a> Bar<'a> {
 
     /// The seconds of all steps, by the time of one.
     fn whole(&self) -> Option<f64> {
-        self.facts
-            .step_seconds
-            .zip(self.of)
-            .map(|(step, of)| step * count(of))
+        let steps = u32::try_from(self.of?).map_or(f64::INFINITY, f64::from);
+        Some(self.facts.step_seconds? * steps)
     }
 
     /// Takes one of the parts between ` - `; `None` where the first is not a time.

@@ -3,10 +3,8 @@
 use std::borrow::Cow;
 use std::collections::BTreeSet;
 
+use super::event::Metric;
 use super::word_list;
-
-/// A metric of an output: its name there and its value.
-type Metric<'a> = (Cow<'a, str>, f64);
 
 /// Names that training lines used, so that an evaluation's figures of the same name do not take their place.
 #[derive(Debug, Default)]

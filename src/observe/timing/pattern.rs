@@ -5,6 +5,7 @@
 
 use regex_lite::{Regex, RegexBuilder};
 
+use super::event::Says;
 use super::forms::Known;
 use crate::foundation::diagnostic::nearest;
 use crate::job::TimingPattern;
@@ -39,14 +40,14 @@ pub fn check_pattern(pattern: &TimingPattern) -> Result<(), PatternError> {
 pub(super) fn compile(pattern: &TimingPattern) -> Result<Known, PatternError> {
     let epoch = expression("epoch", pattern.epoch.as_deref())?;
     let step = expression("step", pattern.step.as_deref())?;
-    Ok(Known::by_user([step, epoch]))
+    Ok(Known::by_user([
+        (Says::Step, step),
+        (Says::EpochEnd, epoch),
+    ]))
 }
 
 /// Compiles an expression, which must name the group `key`: the number that it is about.
-fn expression<'a>(
-    key: &'static str,
-    text: Option<&'a str>,
-) -> Result<Option<(&'a str, Regex)>, PatternError> {
+fn expression(key: &'static str, text: Option<&str>) -> Result<Option<Regex>, PatternError> {
     let Some(text) = text else { return Ok(None) };
     let failed = |why| PatternError { key, why };
     let regex = RegexBuilder::new(text)
@@ -66,7 +67,7 @@ fn expression<'a>(
             "no group `{key}`; write `(?<{key}>[0-9]+)` where the number of the {key} stands"
         )));
     }
-    Ok(Some((text, regex)))
+    Ok(Some(regex))
 }
 
 fn suggestion(name: &str) -> String {
@@ -82,7 +83,7 @@ fn suggestion(name: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::observe::timing::event::{Event, Line, Rate, Recogniser, Says};
+    use crate::observe::timing::event::{Event, Line, Rate, Recogniser};
 
     fn read<'a>(pattern: &TimingPattern, text: &'a str) -> Vec<Event<'a>> {
         let mut events = Vec::new();

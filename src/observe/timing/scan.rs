@@ -26,6 +26,16 @@ pub(super) fn unsigned(text: &str) -> Option<(u64, &str)> {
     Some((text[..end].parse().ok()?, &text[end..]))
 }
 
+/// A number as a count; `None` for one that has a fraction, is negative or too large.
+#[expect(
+    clippy::cast_possible_truncation,
+    clippy::cast_sign_loss,
+    reason = "it is whole and in range"
+)]
+pub(super) fn whole(value: f64) -> Option<u64> {
+    ((0.0..9e15).contains(&value) && value.fract() == 0.0).then_some(value as u64)
+}
+
 /// `3`, `3/10`, `3 of 10`, blanks allowed.
 pub(super) fn counted(text: &str) -> Option<(u64, Option<u64>, &str)> {
     let (number, rest) = unsigned(text.trim_start())?;

@@ -57,16 +57,13 @@ impl Recogniser for Score {
             return;
         }
         self.table = self.table.saturating_sub(1);
-        let metrics = if self.table > 0 {
-            self.row(text)
-        } else {
-            Vec::new()
-        };
-        let metrics = if metrics.is_empty() {
-            final_figures(text)
-        } else {
-            metrics
-        };
+        let mut metrics = Vec::new();
+        if self.table > 0 {
+            metrics = self.row(text);
+        }
+        if metrics.is_empty() {
+            metrics = final_figures(text);
+        }
         if !metrics.is_empty() {
             say(Event::validation(Facts::with_metrics(metrics)));
         }

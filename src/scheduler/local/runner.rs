@@ -17,7 +17,7 @@ use super::ticket::{Phase, Ticket};
 use super::turn::Turn;
 use super::{exit_of, file_error, open_append};
 use crate::foundation::clock::{booted_at_ms, count_from, now_ms};
-use crate::foundation::command::{Destination, TrainingCommand, spawn_training};
+use crate::foundation::command::{TrainingCommand, spawn_training};
 use crate::foundation::diagnostic::chain;
 use crate::job::JobState;
 use crate::record::{ExitStatus, ending};
@@ -131,18 +131,16 @@ fn run_script(
             .map(|(name, value)| (OsString::from(name), OsString::from(value)))
             .to_vec(),
         removals: of_another_job(),
-        stdout: Destination::File(output),
-        stderr: Destination::File(errors),
+        stdout: output.into(),
+        stderr: errors.into(),
         // The time limit and a cancel reach all of the job by it.
         leads_group: true,
     };
     std::env::set_current_dir(&ticket.workdir).map_err(file_error("enter", &ticket.workdir))?;
-    let shell = spawn_training(training)
-        .map_err(|source| SchedulerError::Unreachable {
-            scheduler: super::NAME,
-            source,
-        })?
-        .pid();
+    let shell = spawn_training(training).map_err(|source| SchedulerError::Unreachable {
+        scheduler: super::NAME,
+        source,
+    })?;
     ticket.phase = Phase::Running;
     ticket.shell = Identity::from_pid(shell.as_raw());
     // The job's time is counted from here on, whatever the wall clock is set to.

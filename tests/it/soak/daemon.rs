@@ -4,10 +4,9 @@ use std::fs;
 use std::path::Path;
 use std::time::Duration;
 
-use dlrun::observe::monitor::{Sampler, SamplerOptions, TreeRoot, cgroup};
+use dlrun::observe::monitor::{Sampler, TreeRoot, cgroup};
 use dlrun::observe::protocol::{
-    Backfill, Collect, Decoder, Ending, FrameError, Hello, Process, Registration, Request,
-    Response, RunsQuery, Update, encode,
+    Decoder, Ending, FrameError, Hello, Process, Registration, Request, Response, RunsQuery, encode,
 };
 use dlrun::record::{NodeRecord, RunRecord, encode_segments};
 
@@ -43,13 +42,13 @@ fn requests(run: &RunRecord, record: &NodeRecord) -> Vec<Request> {
     vec![
         Request::Hello(Hello::ours()),
         Request::Register(Box::new(registration)),
-        Request::Update(Box::new(Update {
-            record: record.clone(),
-        })),
-        Request::Backfill(Box::new(Backfill { bytes })),
-        Request::Collect(Collect {
+        Request::Update {
+            record: Box::new(record.clone()),
+        },
+        Request::Backfill { bytes },
+        Request::Collect {
             acknowledged: Some(7),
-        }),
+        },
         Request::End(Box::new(Ending {
             record: record.clone(),
             cpu_user_us: 1,
@@ -306,17 +305,16 @@ fn damaged_cgroup_files_are_read_or_left_out() {
             "{job_cgroup:?}"
         );
         let root = TreeRoot {
-            pid: 41,
-            start_time_ticks: 1,
-            process_group: 41,
+            command: Process {
+                pid: 41,
+                start_time_ticks: 1,
+            },
             supervisor: None,
             exclude: vec![],
         };
-        let options = SamplerOptions {
-            process_interval: Duration::ZERO,
-        };
+        let options = Duration::ZERO;
         let mut sampler = Sampler::of_job_in(&proc, root, Some(&job_cgroup), options);
-        let samples = [sampler.sample(1000), sampler.sample_all(2000)];
+        let samples = [sampler.sample(1000, false), sampler.sample(2000, true)];
         let rises = |column: fn(&dlrun::record::Sample) -> Option<u64>| {
             column(&samples[0])
                 .zip(column(&samples[1]))

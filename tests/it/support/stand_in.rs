@@ -10,7 +10,7 @@ use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::Duration;
 
 use dlrun::observe::protocol::{
-    Collect, Decoder, Hello, Measured, RefusalKind, Registered, Request, Response, Segment, encode,
+    Decoder, Hello, Measured, RefusalKind, Registered, Request, Response, Segment, encode,
 };
 use dlrun::record::{Gap, Sample, Usage, decode_segment, encode_segments};
 
@@ -84,9 +84,7 @@ impl Kept {
     /// Samples that the client took by itself and handed over.
     pub(crate) fn backfilled(&self) -> Vec<Sample> {
         let parts = self.requests.iter().filter_map(|request| match request {
-            Request::Backfill(backfill) => {
-                Some(decode_segment(&backfill.bytes).expect("a segment"))
-            }
+            Request::Backfill { bytes } => Some(decode_segment(bytes).expect("a segment")),
             _ => None,
         });
         parts.flatten().collect()
@@ -284,9 +282,9 @@ fn answer(request: &Request, manner: Manner, name: &mut String, kept: &mut Kept)
                 cgroup,
             })
         }
-        Request::Update(_) => measured(kept, name),
-        Request::Backfill(backfill) => {
-            let samples = decode_segment(&backfill.bytes).expect("a segment");
+        Request::Update { .. } => measured(kept, name),
+        Request::Backfill { bytes } => {
+            let samples = decode_segment(bytes).expect("a segment");
             kept.runs
                 .get_mut(name)
                 .expect("registered")
@@ -301,7 +299,9 @@ fn answer(request: &Request, manner: Manner, name: &mut String, kept: &mut Kept)
                 _ => measured(kept, name),
             }
         }
-        Request::Collect(wish) => collect(*wish, kept.runs.get_mut(name).expect("registered")),
+        Request::Collect { acknowledged } => {
+            collect(*acknowledged, kept.runs.get_mut(name).expect("registered"))
+        }
         other => panic!("a watcher does not ask {other:?}"),
     }
 }
@@ -322,8 +322,8 @@ fn measured(kept: &Kept, name: &str) -> Response {
     }))
 }
 
-fn collect(wish: Collect, run: &mut Run) -> Response {
-    run.acknowledged = run.acknowledged.max(wish.acknowledged);
+fn collect(acknowledged: Option<u32>, run: &mut Run) -> Response {
+    run.acknowledged = run.acknowledged.max(acknowledged);
     let from = run
         .acknowledged
         .map_or(0, |number| usize::try_from(number).expect("few"));

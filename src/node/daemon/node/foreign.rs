@@ -71,7 +71,7 @@ impl Node {
             .iter()
             .filter_map(|pid| Process::with_pid(*pid).ok());
         let first = started.min_by_key(|process| process.start_time_ticks)?;
-        let mut uids = members.iter().filter_map(|pid| identity::uid_of(*pid).ok());
+        let mut uids = members.iter().filter_map(|pid| identity::uid_of(*pid));
         let uid = cgroup.uid.or_else(|| uids.find(|uid| *uid != 0));
         let uid = uid.unwrap_or(0);
         let scheduler = match cgroup.scheduler? {
@@ -122,7 +122,7 @@ impl Node {
             cgroup: Some(cgroup),
             ..Memory::default()
         };
-        let interval = self.options.process_interval;
+        let interval = self.settings.process_interval();
         let watched = Watched::new(uid, first, record, memory, interval);
         tracing::info!(
             job = run.name,

@@ -3,12 +3,14 @@
 mod foreign;
 mod requests;
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::HashMap;
+use std::collections::btree_map::{BTreeMap, Entry};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use tokio::sync::Semaphore;
 
+use crate::config::DaemonSettings;
 use crate::foundation::clock::{Steps, booted_at_ms, now_ms, step_text};
 use crate::node::daemon::recorder::{End, Handle, Job, Notice, Recorder, Register, Reply};
 use crate::node::daemon::watched::{Memory, Stage, Watched};
@@ -16,20 +18,8 @@ use crate::observe::monitor::{self, GpuReport, GpuWatch, identity};
 use crate::observe::protocol::{
     DaemonCost, DaemonStatus, Process, RefusalKind, Registered, Response,
 };
-use crate::record::store::{Live, LiveRun, NodeId, Shortened};
+use crate::record::store::{Live, LiveRun, NodeId};
 use crate::record::{EventKind, Gap, RunRecord, Sample};
-
-/// What the owner must know of the configuration.
-#[derive(Debug, Clone)]
-pub(crate) struct Options {
-    pub(crate) interval: Duration,
-    pub(crate) process_interval: Duration,
-    /// Ticks between two folds.
-    pub(crate) fold_ticks: usize,
-    pub(crate) runs_per_user: usize,
-    pub(crate) keep: Duration,
-    pub(crate) max_bytes: u64,
-}
 
 /// A pause between two ticks that is longer than the interval by this is a hole in the series.
 const HELD_UP: Duration = Duration::from_secs(5);
@@ -38,12 +28,12 @@ const BACKFILLS: usize = 2;
 
 /// The owner.
 pub(crate) struct Node {
-    options: Options,
+    pub(crate) settings: DaemonSettings,
     pub(crate) runs: BTreeMap<Handle, Watched>,
     by_connection: HashMap<u64, Handle>,
     next: Handle,
     gpus: Option<GpuWatch>,
-    recorder: Recorder,
+    pub(crate) recorder: Recorder,
     /// Places for samples that clients hand in: until the disk has them, each segment takes dozens of megabytes.
     backfills: Arc<Semaphore>,
     boot_id: String,
@@ -61,13 +51,13 @@ pub(crate) struct Node {
 
 impl Node {
     pub(crate) fn new(
-        options: Options,
+        settings: DaemonSettings,
         gpus: Option<GpuWatch>,
         recorder: Recorder,
         problems: Vec<String>,
     ) -> Self {
         Self {
-            options,
+            settings,
             runs: BTreeMap::new(),
             by_connection: HashMap::new(),
             next: 1,
@@ -119,7 +109,7 @@ impl Node {
                 command,
                 run.record,
                 memory,
-                self.options.process_interval,
+                self.settings.process_interval(),
             );
             (watched.node, watched.weight) = (Some(run.node), weight);
             let is_alive = run.live.boot_id == self.boot_id && watched.is_alive();
@@ -206,7 +196,7 @@ impl Node {
             let why = if passed > awake + HELD_UP {
                 Some("the machine was suspended")
             } else {
-                (awake > self.options.interval + HELD_UP).then_some("dlrund was held up")
+                (awake > self.settings.interval() + HELD_UP).then_some("dlrund was held up")
             };
             let passed_ms = u64::try_from(passed.as_millis()).unwrap_or(u64::MAX);
             let live = |watched: &&mut Watched| watched.stage == Stage::Live && why.is_some();
@@ -227,11 +217,11 @@ impl Node {
     /// All runs are folded at once: they share the wait for the disk.
     fn fold_when_due(&mut self) {
         self.ticks_since_fold += 1;
-        if self.ticks_since_fold >= self.options.fold_ticks {
+        if self.ticks_since_fold >= self.settings.fold_ticks() {
             self.ticks_since_fold = 0;
             self.fold(false);
             // Not only now and then: many short runs fill it in between.
-            if self.recorder.bytes() > self.options.max_bytes {
+            if self.recorder.status().bytes > self.settings.max_size().0 {
                 self.retain();
             }
         }
@@ -270,7 +260,7 @@ impl Node {
         cost.ticks += 1;
         cost.last_tick_us = micros;
         cost.longest_tick_us = cost.longest_tick_us.max(micros);
-        if took > self.options.interval {
+        if took > self.settings.interval() {
             cost.overruns += 1;
             tracing::warn!(
                 milliseconds = took.as_millis(),
@@ -281,8 +271,8 @@ impl Node {
 
     /// Removes what is old.
     pub(crate) fn retain(&self) {
-        let max_age_ms = u64::try_from(self.options.keep.as_millis()).unwrap_or(u64::MAX);
-        let job = Job::Retain(now_ms(), max_age_ms, self.options.max_bytes);
+        let max_age_ms = u64::try_from(self.settings.keep().as_millis()).unwrap_or(u64::MAX);
+        let job = Job::Retain(now_ms(), max_age_ms, self.settings.max_size().0);
         let _ = self.recorder.send(job);
     }
 
@@ -327,7 +317,7 @@ impl Node {
     }
 
     fn interval_ms(&self) -> u64 {
-        u64::try_from(self.options.interval.as_millis()).unwrap_or(u64::MAX)
+        u64::try_from(self.settings.interval().as_millis()).unwrap_or(u64::MAX)
     }
 
     /// Gives the database a job. If it has no room for more, the client gets a refusal.
@@ -360,38 +350,28 @@ impl Node {
             }
             // One that is watched already stays so, whatever became of its client's return.
             Notice::Rejected(handle) => {
-                if self
-                    .runs
-                    .get(&handle)
-                    .is_some_and(|watched| watched.stage == Stage::Pending)
-                    && let Some(connection) = self
-                        .runs
-                        .remove(&handle)
-                        .and_then(|watched| watched.connection)
+                if let Entry::Occupied(run) = self.runs.entry(handle)
+                    && run.get().stage == Stage::Pending
+                    && let Some(connection) = run.remove().connection
                 {
                     self.by_connection.remove(&connection);
                 }
             }
-            Notice::Shortened(Shortened {
-                node,
-                from_ms,
-                to_ms,
-                samples,
-                collected,
-            }) => {
+            Notice::Shortened(gone) => {
+                let samples = gone.samples;
                 tracing::warn!(
                     samples,
                     "live runs fill the database (`store.max_size`): old samples went"
                 );
-                if let Some(watched) = self.with_node(node) {
+                if let Some(watched) = self.with_node(gone.node) {
                     let why = "the database of the node was full (`store.max_size`)";
-                    let seconds = to_ms.saturating_sub(from_ms) / 1000;
+                    let seconds = gone.to_ms.saturating_sub(gone.from_ms) / 1000;
                     let detail = format!(
                         "{why}: the oldest {samples} samples, of {seconds} s, are no longer in it"
                     );
                     watched.note(watched.now_ms(), EventKind::Note, detail);
-                    if !collected {
-                        watched.add_gap(Gap::new(from_ms, to_ms, why));
+                    if !gone.collected {
+                        watched.add_gap(Gap::new(gone.from_ms, gone.to_ms, why));
                     }
                 }
             }
@@ -439,12 +419,8 @@ impl Node {
         self.gpus.as_ref().map(GpuWatch::latest)
     }
 
-    pub(crate) fn is_sound(&self) -> bool {
-        !self.recorder.is_dead()
-    }
-
     /// Folds everything and remembers that this was no crash.
-    pub(crate) fn stop(self, patience: Duration) -> bool {
+    pub(crate) fn stop(&self, patience: Duration) -> bool {
         self.fold(true);
         self.recorder.stop(patience)
     }

@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use super::Node;
 use crate::foundation::clock::{booted_at_ms, now_from, now_ms};
+use crate::job::RunId;
 use crate::node::daemon::admit::{Admitted, admit, check, check_owner, check_record};
 use crate::node::daemon::budget;
 use crate::node::daemon::connection::Question;
@@ -15,9 +16,7 @@ use crate::observe::protocol::{
     Ending, MAX_MESSAGE_BYTES, Process, Refusal, RefusalKind, Registration, Request, Response,
     Runs, RunsQuery,
 };
-use crate::record::{
-    EventKind, Gap, MAX_SEGMENT_SAMPLES, MeasureKey, NodeRecord, decode_segment_within,
-};
+use crate::record::{EventKind, Gap, MAX_SEGMENT_SAMPLES, NodeRecord, decode_segment_within};
 
 /// What a client may hand in for one run, so that nobody fills the node's disk: days of samples without a daemon.
 const BACKFILL_MAX: usize = 16 << 20;
@@ -42,9 +41,9 @@ impl Node {
             }
             Request::Runs(query) => Ok(Some(Response::Runs(self.list(peer, &query)))),
             Request::Status => Ok(Some(Response::Status(Box::new(self.status())))),
-            Request::Update(update) => self.update(connection, update.record),
-            Request::Backfill(backfill) => self.backfill(connection, &backfill.bytes, &mut reply),
-            Request::Collect(collect) => self.collect(connection, collect.acknowledged, &mut reply),
+            Request::Update { record } => self.update(connection, *record),
+            Request::Backfill { bytes } => self.backfill(connection, &bytes, &mut reply),
+            Request::Collect { acknowledged } => self.collect(connection, acknowledged, &mut reply),
             Request::End(ending) => self.end(connection, *ending, &mut reply),
         };
         let response = done.unwrap_or_else(|refusal| Some(Response::Refused(refusal)));
@@ -102,10 +101,8 @@ impl Node {
             return bad("this connection has registered a run already");
         }
         let weight = check(&registration)?;
-        let known = self
-            .runs
-            .iter()
-            .find(|(_, watched)| watched.key == registration.record.key);
+        let is_known = |watched: &Watched| watched.key == registration.record.key;
+        let known = self.runs.iter().find(|(_, watched)| is_known(watched));
         let known = known.map(|(handle, watched)| (*handle, watched));
         self.room(peer.uid, known.map(|(handle, _)| handle), weight)?;
         // One whose command has just ended is let in too: its client has the last words.
@@ -130,7 +127,7 @@ impl Node {
         }
         let is_of_user = |watched: &&Watched| watched.uid == peer.uid;
         let of_user = self.runs.values().filter(is_of_user).count();
-        if of_user >= self.options.runs_per_user {
+        if of_user >= self.settings.runs_per_user() {
             let uid = peer.uid;
             let message = format!("user id {uid} has {of_user} runs on this node already");
             return Err(Refusal::new(RefusalKind::Busy, message));
@@ -141,10 +138,8 @@ impl Node {
     /// Whether a record of this weight has room beside the other records: one user's must not take the memory of all. What is over
     /// a budget is refused to who asks; watchers continue without the daemon.
     fn room(&self, uid: u32, handle: Option<Handle>, weight: usize) -> Result<(), Refusal> {
-        let others = self
-            .runs
-            .iter()
-            .filter(|(other, _)| Some(**other) != handle);
+        let is_other = |(other, _): &(&Handle, &Watched)| Some(**other) != handle;
+        let others = self.runs.iter().filter(is_other);
         let held = others.map(|(_, watched)| (watched.uid, watched.weight));
         budget::room(held, uid, weight).map_err(|message| Refusal::new(RefusalKind::Busy, message))
     }
@@ -157,35 +152,25 @@ impl Node {
         admitted: Admitted,
         reply: &mut Option<Reply>,
     ) -> Done {
-        let Registration {
-            run,
-            mut record,
-            gpus,
-            gap,
-            booted_at_ms: dated,
-            ..
-        } = registration;
-        let Admitted {
-            command,
-            supervisor,
-            cgroup,
-        } = admitted;
+        let (run, mut record) = (registration.run, registration.record);
+        let command = admitted.command;
         let handle = self.new_handle();
         // Who names a later date has no advantage by it for long.
+        let dated = registration.booted_at_ms;
         let dated = dated.filter(|dated| *dated <= booted_at_ms() + DATED_AHEAD_MS);
         let now = now_from(dated.unwrap_or_else(booted_at_ms));
         not_in_the_future(&mut record, now);
         not_before(&mut record, command, now);
         let memory = Memory {
             name: run.name.clone(),
-            supervisor: Some(supervisor),
+            supervisor: Some(admitted.supervisor),
             client: Some(peer.pid),
             // The id in the environment of a local job is that of a job around it.
             signs: JobSigns::of_process(peer.pid).filter(|_| !run.scheduler.is_local()),
             booted_at_ms: dated.unwrap_or_default(),
             notices_steps: dated.is_some(),
-            allocated: gpus,
-            cgroup,
+            allocated: registration.gpus,
+            cgroup: admitted.cgroup,
             // What the client measured before.
             usage: record.usage,
             gpus: record.gpus.clone(),
@@ -196,9 +181,9 @@ impl Node {
             command,
             record,
             memory,
-            self.options.process_interval,
+            self.settings.process_interval(),
         );
-        if let Some(hint) = gap {
+        if let Some(hint) = registration.gap {
             watched.add_gap(Gap::new(hint.lost_at_ms, now, "dlrund was not running"));
         }
         if let Some(cgroup) = watched.cgroup().map(str::to_owned) {
@@ -238,25 +223,16 @@ impl Node {
 
     /// Two runs of one job share its cgroup: each has the totals of both.
     fn note_sharing(&mut self, watched: &mut Watched, cgroup: &str) {
-        for other in self
-            .runs
-            .values_mut()
-            .filter(|other| other.stage != Stage::Ended)
-        {
+        let note = |noted: &mut Watched, run_id: &RunId| {
+            let detail =
+                format!("CPU, memory and I/O are those of the job; run {run_id} is in it too");
+            noted.note(noted.now_ms(), EventKind::SharedCgroup, detail);
+        };
+        let others = self.runs.values_mut();
+        for other in others.filter(|other| other.stage != Stage::Ended) {
             if other.cgroup() == Some(cgroup) {
-                let detail = |key: &MeasureKey| {
-                    format!(
-                        "CPU, memory and I/O are those of the job; run {} is in it too",
-                        key.run_id
-                    )
-                };
-                watched.note(
-                    watched.now_ms(),
-                    EventKind::SharedCgroup,
-                    detail(&other.key),
-                );
-                let key = watched.key.clone();
-                other.note(other.now_ms(), EventKind::SharedCgroup, detail(&key));
+                note(watched, &other.key.run_id);
+                note(other, &watched.key.run_id);
             }
         }
     }
@@ -371,7 +347,7 @@ impl Node {
 
 /// A run began no earlier than its command.
 fn not_before(record: &mut NodeRecord, command: Process, now: u64) {
-    if let Ok(age) = identity::age(command.start_time_ticks) {
+    if let Some(age) = identity::age(command.start_time_ticks) {
         let age_ms = u64::try_from(age.as_millis()).unwrap_or(u64::MAX);
         let begun_ms = now.saturating_sub(age_ms).saturating_sub(START_SLACK_MS);
         record.started_at_ms = record.started_at_ms.clamp(begun_ms, now.max(begun_ms));
@@ -390,32 +366,24 @@ fn bad(message: impl Into<String>) -> Done {
 #[cfg(test)]
 mod tests {
     use std::io::{BufRead, BufReader};
+    use std::path::Path;
     use std::process::{Child, Command, Stdio};
     use std::sync::mpsc::Receiver;
-    use std::time::Duration;
 
     use tokio::sync::oneshot;
 
     use super::*;
-    use crate::job::RunId;
-    use crate::node::daemon::node::Options;
+    use crate::config::{DaemonSettings, Fragment};
     use crate::node::daemon::recorder::{Notice, Recorder};
-    use crate::observe::protocol::{Backfill, Update};
     use crate::record::store::{Live, LiveRun, NodeId};
     use crate::record::{GpuReading, Sample, encode_segments};
 
-    const OPTIONS: Options = Options {
-        interval: Duration::from_secs(1),
-        process_interval: Duration::from_secs(5),
-        fold_ticks: 60,
-        runs_per_user: 4,
-        keep: Duration::from_secs(1),
-        max_bytes: 1,
-    };
-
     fn node(room: usize) -> (Node, Receiver<Job>) {
         let (recorder, queue) = Recorder::queue_only(room);
-        (Node::new(OPTIONS, None, recorder, Vec::new()), queue)
+        let limits = "[limits]\nruns_per_user = 4\n";
+        let limits = Fragment::from_daemon_toml(Path::new("dlrund.toml"), limits);
+        let settings = DaemonSettings::merge(&[limits]);
+        (Node::new(settings, None, recorder, Vec::new()), queue)
     }
 
     fn registration() -> Registration {
@@ -555,7 +523,12 @@ mod tests {
         assert!(started_at_ms.abs_diff(begun_ms) < 60_000, "{started_at_ms}");
         let mut record = family.registration.record.clone();
         (record.updated_at_ms, record.ended_at_ms) = (u64::MAX, Some(u64::MAX));
-        drop(family.ask(&mut node, Request::Update(Box::new(Update { record }))));
+        drop(family.ask(
+            &mut node,
+            Request::Update {
+                record: Box::new(record),
+            },
+        ));
         let Ok(Job::Update(id)) = queue.try_recv() else {
             panic!("no update")
         };
@@ -572,7 +545,12 @@ mod tests {
         family.live(&mut node, &queue);
         family.registration.record.output = Some("x".repeat(300 << 10));
         let record = family.registration.record.clone();
-        let update = family.ask(&mut node, Request::Update(Box::new(Update { record })));
+        let update = family.ask(
+            &mut node,
+            Request::Update {
+                record: Box::new(record),
+            },
+        );
         assert_eq!(refusal(update), Some(RefusalKind::BadRequest));
         assert_eq!(
             refusal(family.end(&mut node)),
@@ -584,7 +562,12 @@ mod tests {
                 output: Some(text),
                 ..family.registration.record.clone()
             };
-            let update = family.ask(&mut node, Request::Update(Box::new(Update { record })));
+            let update = family.ask(
+                &mut node,
+                Request::Update {
+                    record: Box::new(record),
+                },
+            );
             assert_eq!(refusal(update), Some(RefusalKind::BadRequest));
         }
         node.close_connection(7);
@@ -631,7 +614,7 @@ mod tests {
         let samples = [at(5), Sample { gpus, ..at(now) }, at(now * 2)];
         let hand_in = |node: &mut Node, samples: &[Sample]| {
             let bytes = encode_segments(samples).remove(0);
-            family.ask(node, Request::Backfill(Box::new(Backfill { bytes })))
+            family.ask(node, Request::Backfill { bytes })
         };
         drop(hand_in(&mut node, &samples));
         let Ok(Job::Backfill(_, samples, _, _, _)) = queue.try_recv() else {

@@ -14,6 +14,7 @@ use crate::image::flags::{self, Container, Invocation, Reason, Refusal, Surround
 use crate::image::runtime::{ContainerError, HostView, examine, inspect};
 use crate::job::{Bind, GpuMode};
 use crate::node::supervise::events;
+use crate::observe::monitor::gpu_driver_present;
 use crate::record::{ContainerRecord, ContainerRuntime, FlagReason, ImageIdentity, RunImage};
 
 /// Names of the variables that came from the job's `env_file`, for the rules. No command needs it.
@@ -221,7 +222,8 @@ fn by_the_node(
         return Err(Closed::NoImage(container.source.clone()));
     }
     let asked = container.runtime.as_deref().map(Path::new);
-    let wants_gpu = container.gpu != GpuMode::None && has_nvidia_driver();
+    // Without a driver nobody asks which of its libraries the linker knows: that costs a process at every start.
+    let wants_gpu = container.gpu != GpuMode::None && gpu_driver_present(Path::new("/"));
     let node = examine(&HostView::of_this_machine(), asked, wants_gpu);
     let facts = node.map_err(Closed::NoRuntime)?.facts;
     let names: Vec<String> = variables
@@ -257,13 +259,6 @@ fn identity(source: &Path) -> Option<ImageIdentity> {
         size_bytes: file.size_bytes,
         modified_at_ms: Some(file.modified_ms),
     })
-}
-
-/// Without a driver nobody asks which of its libraries the linker knows: that costs a process at every start.
-fn has_nvidia_driver() -> bool {
-    ["/dev/nvidiactl", "/proc/driver/nvidia/version"]
-        .iter()
-        .any(|path| Path::new(path).exists())
 }
 
 fn by_the_submission(bare: &[OsString], why: String) -> Decided {

@@ -143,33 +143,27 @@ impl EventFile {
 
     /// Reads the open file until its end or until nothing is `left` of the portion.
     fn drain(&mut self, at_ms: Option<u64>, left: &mut usize) {
-        let Self {
-            opened,
-            log,
-            buffer,
-            trouble,
-            ..
-        } = self;
-        let Some(Opened { file, offset, .. }) = opened else {
+        let Some(Opened { file, offset, .. }) = &mut self.opened else {
             return;
         };
         while *left > 0 {
-            let most = buffer.len().min(*left);
-            match file.read_at(&mut buffer[..most], *offset) {
+            let most = self.buffer.len().min(*left);
+            match file.read_at(&mut self.buffer[..most], *offset) {
                 Ok(0) if file.metadata().is_ok_and(|now| now.len() < *offset) => {
                     // Somebody emptied it.
-                    log.drop_partial_line();
+                    self.log.drop_partial_line();
                     *offset = 0;
                 }
                 Ok(0) => return,
                 Ok(read) => {
-                    log.feed(&buffer[..read], at_ms);
+                    self.log.feed(&self.buffer[..read], at_ms);
                     *offset += read as u64;
                     *left -= read;
                 }
                 Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
                 Err(error) => {
-                    trouble.get_or_insert_with(|| format!("DLRUN_EVENTS cannot be read: {error}"));
+                    self.trouble
+                        .get_or_insert_with(|| format!("DLRUN_EVENTS cannot be read: {error}"));
                     return;
                 }
             }

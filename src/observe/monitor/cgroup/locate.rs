@@ -7,6 +7,7 @@ use super::files::new_buffer;
 use super::members::list_processes;
 use super::mounts::{Mount, read_mounts};
 use super::path::{CgroupDirectories, JobCgroup, read_path};
+use crate::foundation::diagnostic::chain_text;
 use crate::foundation::filesystem::text_within;
 
 /// More than the kernel ever writes: one line a hierarchy.
@@ -48,6 +49,15 @@ pub enum LocateError {
 /// [`LocateError::Read`] where `/proc` does not tell.
 pub fn locate(pid: u32) -> Result<Option<JobCgroup>, LocateError> {
     locate_in(Path::new("/proc"), pid)
+}
+
+/// As [`locate`]. A layout that nobody has seen yet costs the cgroup's figures, not the run's.
+#[must_use]
+pub fn locate_or_warn(pid: u32) -> Option<JobCgroup> {
+    locate(pid).unwrap_or_else(|error| {
+        tracing::warn!(pid, error = %chain_text(&error), "no cgroup is found");
+        None
+    })
 }
 
 /// The same in a directory that looks like `/proc`; `self/mountinfo` in it says where the hierarchies are.
@@ -107,24 +117,15 @@ fn read_line(line: &str) -> Option<Line<'_>> {
 /// Puts both texts together; `exists` tells whether a directory is there.
 fn find(cgroups: &str, mounts: &str, exists: impl Fn(&Path) -> bool) -> Option<JobCgroup> {
     let mut lines: Vec<_> = cgroups.lines().filter_map(read_line).collect();
-    let job = lines
-        .iter()
-        // Not all hierarchies go down to the task.
-        .max_by_key(|line| {
-            (
-                line.place.scheduler.is_some(),
-                line.path.matches('/').count(),
-            )
-        })
-        .map(|line| line.place.clone())?;
+    // Not all hierarchies go down to the task.
+    let depth = |line: &&Line<'_>| line.path.matches('/').count();
+    let deepest = |line: &&Line<'_>| (line.place.scheduler.is_some(), depth(line));
+    let job = lines.iter().max_by_key(deepest)?.place.clone();
     lines.retain(|line| line.place.is_same_job(&job));
     let mounts = read_mounts(mounts);
     let directory = |controller: Option<&str>| {
         let is_it = |line: &&Line<'_>| match controller {
-            Some(name) => line
-                .controllers
-                .split(',')
-                .any(|controller| controller == name),
+            Some(name) => line.controllers.split(',').any(|one| one == name),
             None => line.controllers.is_empty(),
         };
         let line = lines.iter().find(is_it)?;
@@ -133,11 +134,8 @@ fn find(cgroups: &str, mounts: &str, exists: impl Fn(&Path) -> bool) -> Option<J
             .find(|path| exists(path))
     };
     let unified = directory(None);
-    let processes = unified.clone().or_else(|| {
-        PROCESSES_IN
-            .iter()
-            .find_map(|controller| directory(Some(controller)))
-    });
+    let of_v1 = || PROCESSES_IN.iter().find_map(|name| directory(Some(name)));
+    let processes = unified.clone().or_else(of_v1);
     let directories = CgroupDirectories {
         unified,
         cpu: directory(Some("cpu")),

@@ -22,12 +22,10 @@ fn walk(root: &Path, limit: usize, wants: impl Fn(&Path, &Path) -> bool) -> Vec<
     let mut at = 0;
     while let Some((directory, depth)) = found.get(at).cloned() {
         at += 1;
-        let entries = if depth < DEPTH_MAX {
-            fs::read_dir(&directory)
-        } else {
+        if depth >= DEPTH_MAX {
             continue;
-        };
-        for entry in entries.into_iter().flatten().flatten() {
+        }
+        for entry in fs::read_dir(&directory).into_iter().flatten().flatten() {
             if found.len() >= limit {
                 break;
             }
@@ -51,13 +49,8 @@ pub(crate) fn list_processes(
 ) -> io::Result<()> {
     pids.clear();
     let is_of_job = |parent: &Path, path: &Path| {
-        let name = |path: &Path| {
-            path.file_name()
-                .unwrap_or_default()
-                .as_encoded_bytes()
-                .to_vec()
-        };
-        !(name(path) == b"slurm" && name(parent).starts_with(b"step_"))
+        let name = |path: &Path| path.file_name().unwrap_or_default().to_owned();
+        !(name(path) == "slurm" && name(parent).as_encoded_bytes().starts_with(b"step_"))
     };
     for directory in walk(root, DIRECTORIES_MAX, is_of_job) {
         let read =

@@ -120,50 +120,40 @@ pub(super) fn read_path(path: &str) -> Option<JobCgroup> {
 fn scheduler_at(components: &[&str], at: usize) -> Option<(JobCgroup, usize)> {
     let first = *components.get(at)?;
     let next = *components.get(at + 1)?;
-    let of = |scheduler| JobCgroup {
-        scheduler: Some(scheduler),
-        ..JobCgroup::default()
+    let pbs = |scheduler, name: &str, at| {
+        let job = JobCgroup {
+            scheduler: Some(scheduler),
+            job_id: plain(name),
+            ..JobCgroup::default()
+        };
+        Some((job, at))
     };
     // `7.server`, `7[3].server`; `7` where the server's name was cut off.
     let is_job = |name: &str| is_number(name.split(['.', '[']).next().unwrap_or_default());
     if first == "slurmstepd.scope" || first.ends_with("_slurmstepd.scope") {
         // `system` holds the process that keeps the scope.
-        return (next != "system").then(|| (slurm(components, at + 1, None), at + 1));
+        return slurm(components, at + 1, None).filter(|_| next != "system");
     }
     if first == "slurm" || first.starts_with("slurm_") {
         let uid = next.strip_prefix("uid_")?.parse().ok()?;
-        return components
-            .get(at + 2)
-            .map(|_| (slurm(components, at + 2, Some(uid)), at + 2));
+        return slurm(components, at + 2, Some(uid));
     }
     if first == "torque" && is_job(next) {
-        return Some((
-            JobCgroup {
-                job_id: plain(next),
-                ..of(CgroupScheduler::Torque)
-            },
-            at + 1,
-        ));
+        return pbs(CgroupScheduler::Torque, next, at + 1);
     }
     if matches!(first, "pbs_jobs.service" | "pbspro.service") && matches!(next, "jobid" | "jobs") {
         let job = components.get(at + 2).filter(|name| is_job(name))?;
-        return Some((
-            JobCgroup {
-                job_id: plain(job),
-                ..of(CgroupScheduler::OpenPbs)
-            },
-            at + 2,
-        ));
+        return pbs(CgroupScheduler::OpenPbs, job, at + 2);
     }
     None
 }
 
-fn slurm(components: &[&str], job_at: usize, uid: Option<u32>) -> JobCgroup {
-    let name = components.get(job_at).copied().unwrap_or_default();
+fn slurm(components: &[&str], job_at: usize, uid: Option<u32>) -> Option<(JobCgroup, usize)> {
+    let name = *components.get(job_at)?;
     let is_sluid = name.len() == SLUID_LENGTH
         && name.starts_with('s')
         && name.bytes().all(|b| b.is_ascii_alphanumeric());
-    JobCgroup {
+    let job = JobCgroup {
         scheduler: Some(CgroupScheduler::Slurm),
         job_id: name
             .strip_prefix("job_")
@@ -172,7 +162,8 @@ fn slurm(components: &[&str], job_at: usize, uid: Option<u32>) -> JobCgroup {
         sluid: is_sluid.then(|| name.to_owned()),
         uid,
         ..JobCgroup::default()
-    }
+    };
+    Some((job, job_at))
 }
 
 /// Digits alone: `job_bad` is a directory that somebody made.

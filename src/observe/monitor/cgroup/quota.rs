@@ -37,11 +37,7 @@ fn limits<T>(
     let paths = paths_of(proc, pid).unwrap_or_default();
     let mut found = Vec::new();
     for (controllers, path) in paths {
-        let of = if controllers.is_empty() {
-            None
-        } else {
-            Some(controller)
-        };
+        let of = (!controllers.is_empty()).then_some(controller);
         if of.is_some() && !controllers.split(',').any(|name| name == controller) {
             continue;
         }

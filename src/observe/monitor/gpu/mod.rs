@@ -13,5 +13,4 @@ mod watch;
 pub use allocation::{allocated_gpus, gpu_driver_present};
 pub use nvml::Nvml;
 pub use reader::{GpuError, GpuProcess, GpuRead, GpuReader, GpuXid};
-pub use share::GpuShare;
 pub use watch::{GpuCondition, GpuReport, GpuState, GpuWatch, WatchPace};

@@ -1,57 +1,49 @@
 //! What of a machine's GPUs is one run's.
 
-use std::sync::Arc;
-
-use super::{GpuProcess, GpuReport, GpuState};
+use super::{GpuProcess, GpuRead, GpuReport};
 use crate::record::GpuReading;
 
-/// The GPUs of a run: those that it was given, and those that its processes compute on.
-#[derive(Debug, Clone, Default)]
-pub struct GpuShare {
-    allocated: Vec<Arc<str>>,
-}
-
-impl GpuShare {
-    /// The share of a run that was given these GPUs, by UUID; none where that is not known.
-    pub fn new<T: Into<Arc<str>>>(allocated: impl IntoIterator<Item = T>) -> Self {
-        Self {
-            allocated: allocated.into_iter().map(Into::into).collect(),
-        }
-    }
-
-    /// The run's readings. `is_ours` says whether a pid of the host is a process of the run; no other is counted.
+impl GpuReport {
+    /// The readings of one run: of the GPUs that it was `allocated`, by UUID (none where that is not known), and of those that its
+    /// processes compute on. `is_ours` says whether a pid of the host is a process of the run; no other is counted.
     ///
     /// A GPU that the run has but no process of it computes on has 0 processes. A GPU that gives no answer has no
     /// reading.
     #[must_use]
-    pub fn readings(&self, report: &GpuReport, is_ours: impl Fn(u32) -> bool) -> Vec<GpuReading> {
-        report
-            .gpus
-            .iter()
-            .filter_map(|gpu| self.reading(gpu, &is_ours))
+    pub fn readings_of_run(
+        &self,
+        allocated: &[impl AsRef<str>],
+        is_ours: impl Fn(u32) -> bool,
+    ) -> Vec<GpuReading> {
+        let is_allocated = |uuid: &str| allocated.iter().any(|own| own.as_ref() == uuid);
+        let gpus = self.gpus.iter();
+        gpus.filter_map(|gpu| reading(gpu.fresh()?, is_allocated, &is_ours))
             .collect()
     }
+}
 
-    fn reading(&self, gpu: &GpuState, is_ours: &impl Fn(u32) -> bool) -> Option<GpuReading> {
-        let read = gpu.fresh()?;
-        let allocated = self.allocated.contains(&read.reading.uuid);
-        let Some(processes) = &read.processes else {
-            return allocated.then(|| read.reading.clone());
-        };
-        let ours: Vec<&GpuProcess> = processes
-            .iter()
-            .filter(|process| is_ours(process.pid))
-            .collect();
-        if !allocated && ours.is_empty() {
-            return None;
-        }
-        Some(GpuReading {
-            run_processes: u64::try_from(ours.len()).ok(),
-            run_mem_bytes: sum(ours.iter().map(|process| process.mem_bytes)),
-            run_sm_percent: sum(ours.iter().map(|process| process.sm_percent)),
-            ..read.reading.clone()
-        })
+fn reading(
+    read: &GpuRead,
+    is_allocated: impl Fn(&str) -> bool,
+    is_ours: impl Fn(u32) -> bool,
+) -> Option<GpuReading> {
+    let is_allocated = is_allocated(&read.reading.uuid);
+    let Some(processes) = &read.processes else {
+        return is_allocated.then(|| read.reading.clone());
+    };
+    let ours: Vec<&GpuProcess> = processes
+        .iter()
+        .filter(|process| is_ours(process.pid))
+        .collect();
+    if !is_allocated && ours.is_empty() {
+        return None;
     }
+    Some(GpuReading {
+        run_processes: u64::try_from(ours.len()).ok(),
+        run_mem_bytes: sum(ours.iter().map(|process| process.mem_bytes)),
+        run_sm_percent: sum(ours.iter().map(|process| process.sm_percent)),
+        ..read.reading.clone()
+    })
 }
 
 /// The sum of what is known; `None` where there is something and nothing of it is known.
@@ -62,8 +54,10 @@ fn sum(values: impl Iterator<Item = Option<u64>> + Clone) -> Option<u64> {
 
 #[cfg(test)]
 mod tests {
+    use std::sync::Arc;
+
     use super::*;
-    use crate::observe::monitor::gpu::{GpuCondition, GpuRead};
+    use crate::observe::monitor::gpu::{GpuCondition, GpuRead, GpuState};
 
     fn gpu(uuid: &str, processes: Option<Vec<GpuProcess>>) -> GpuState {
         let reading = GpuReading {
@@ -120,7 +114,7 @@ mod tests {
             ..GpuReport::default()
         };
         let ours = |pid| pid < 9;
-        let readings = GpuShare::new(["idle", "busy", "silent"]).readings(&report, ours);
+        let readings = report.readings_of_run(&["idle", "busy", "silent"], ours);
         let expected = [
             ("idle", Some(0), Some(0), Some(0)),
             ("busy", Some(2), Some(5), Some(50)),
@@ -129,7 +123,7 @@ mod tests {
         ];
         assert_eq!(seen(&readings), expected);
         assert_eq!(readings[0].power_milliwatts, Some(1));
-        let without_names = GpuShare::default().readings(&report, ours);
+        let without_names = report.readings_of_run(&[""; 0], ours);
         let uuids: Vec<&str> = without_names.iter().map(|reading| &*reading.uuid).collect();
         assert_eq!(uuids, ["busy", "unnamed"]);
     }
@@ -151,9 +145,7 @@ mod tests {
                 ..GpuReport::default()
             };
             assert!(
-                GpuShare::new(["GPU-1"])
-                    .readings(&report, |_| true)
-                    .is_empty(),
+                report.readings_of_run(&["GPU-1"], |_| true).is_empty(),
                 "{condition:?}"
             );
         }

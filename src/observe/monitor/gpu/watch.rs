@@ -3,7 +3,6 @@
 //! The thread reads the GPUs one after another. While a call takes longer than the deadline, all readings are stale.
 
 use std::collections::VecDeque;
-use std::fmt;
 use std::path::PathBuf;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread::Builder;
@@ -127,6 +126,7 @@ struct State {
 }
 
 /// A call that has not come back.
+#[derive(Clone, Copy)]
 struct Call {
     opens: bool,
     begun: Instant,
@@ -148,14 +148,6 @@ impl Pause {
 
     fn is_over(&self) -> bool {
         self.until.is_none_or(|until| until <= Instant::now())
-    }
-}
-
-impl fmt::Debug for GpuWatch {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("GpuWatch")
-            .field("pace", &self.shared.pace)
-            .finish_non_exhaustive()
     }
 }
 
@@ -347,22 +339,22 @@ impl State {
     /// Of a call that hangs nobody knows what it will say: until then no reading is fresh.
     /// Returns whether there is one.
     fn note_late_call(&mut self, deadline: Duration) -> bool {
-        let Some(Call {
-            opens,
-            begun,
-            at_ms,
-        }) = self.call
-        else {
+        let Some(call) = self.call else {
             return false;
         };
-        let waited = begun.elapsed();
-        let is_late = waited > if opens { OPENING * deadline } else { deadline };
+        let waited = call.begun.elapsed();
+        let is_late = waited
+            > if call.opens {
+                OPENING * deadline
+            } else {
+                deadline
+            };
         if is_late {
-            if opens {
+            if call.opens {
                 self.known.missing = Some("the GPU driver gives no answer".into());
             }
             let why = format!("no answer for {:.1} s", waited.as_secs_f64());
-            self.all_stale(at_ms, &why);
+            self.all_stale(call.at_ms, &why);
         }
         is_late
     }

@@ -297,13 +297,9 @@ impl Account {
     }
 
     fn push(&mut self, open: Open, at_ms: Option<u64>) {
-        let Open {
-            began_ms,
-            mut stated,
-        } = open;
-        stated.clock_seconds = began_ms
-            .zip(at_ms)
-            .and_then(|(from, to)| seconds_between(from, to));
+        let mut stated = open.stated;
+        let from_to = open.began_ms.zip(at_ms);
+        stated.clock_seconds = from_to.and_then(|(from, to)| seconds_between(from, to));
         stated.ended_at_ms = at_ms;
         // Tracing, compilation and cold caches lie in the first of each start.
         stated.warmup = self

@@ -3,6 +3,7 @@
 use serde_json::{Map, Value};
 
 use crate::observe::timing::event::MAX_SECONDS;
+use crate::observe::timing::scan;
 use crate::record::Scope;
 
 /// Metrics of one line at most, and the longest name of one in bytes. Ours: a record must stay small.
@@ -162,12 +163,7 @@ fn count(value: &Value) -> Result<Option<u64>, &'static str> {
         return Ok(None);
     }
     // JavaScript and NumPy write 3.0.
-    let whole = |number: f64| {
-        (number.fract() == 0.0 && (0.0..9e15).contains(&number)).then(|| format!("{number}"))
-    };
-    let number = value
-        .as_u64()
-        .or_else(|| whole(value.as_f64()?)?.parse().ok());
+    let number = value.as_u64().or_else(|| scan::whole(value.as_f64()?));
     number.map(Some).ok_or("is no whole number from 0 on")
 }
 
