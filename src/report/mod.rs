@@ -15,6 +15,7 @@ mod json;
 mod metrics;
 mod number;
 mod scaling;
+pub(crate) mod series;
 mod timeline;
 mod unlike;
 

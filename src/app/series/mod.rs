@@ -1,23 +1,15 @@
 //! What a run's samples say over time: read segment by segment, thinned to a few points.
 
-mod figure;
 mod read;
-mod thin;
-mod track;
 
-use figure::is_needed;
 use read::Segments;
-use thin::Thinner;
-use track::Axis;
 
 use crate::foundation::diagnostic::chain;
 use crate::record::rundir::RunDir;
 use crate::record::{Missing, NodeRecord, decode_columns};
 use crate::report::Timeline;
 use crate::report::insight::{SampleBins, Sampled};
-
-/// The most GPUs of a node: eight, each in seven slices, and a few that came later.
-const MAX_GPUS: usize = 72;
+use crate::report::series::{Axis, Thinner, is_needed};
 
 /// What is known of one measurement over time.
 #[derive(Debug)]
@@ -83,10 +75,11 @@ impl Series {
                 |seq| load(seq, true),
                 &mut |seq, why| note(Some(seq), why),
                 |blocks, rows| {
+                    let rows = rows.iter().map(|row| (row.block, row.row));
                     if let Some(thinner) = &mut thinner {
-                        thinner.take(blocks, rows);
+                        thinner.take(blocks, rows.clone());
                     }
-                    digest.take(blocks, rows.iter().map(|row| (row.block, row.row)));
+                    digest.take(blocks, rows);
                 },
             );
             (thinner.map(Thinner::finish), digest.finish())

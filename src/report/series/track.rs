@@ -9,7 +9,7 @@ const REACH_MS: u64 = 150_000;
 
 /// The points, of one length each.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Axis {
+pub(crate) struct Axis {
     pub(super) begin_ms: u64,
     /// The length of a point.
     pub(super) width_ms: u64,
@@ -18,7 +18,7 @@ pub(super) struct Axis {
 
 impl Axis {
     /// From the first sample to the last, in so many points at most.
-    pub(super) fn new(begin_ms: u64, end_ms: u64, points: usize) -> Self {
+    pub(crate) fn new(begin_ms: u64, end_ms: u64, points: usize) -> Self {
         let points = u64::try_from(points.max(1)).unwrap_or(u64::MAX);
         // The millisecond of the last sample is within.
         let span = end_ms.saturating_sub(begin_ms).saturating_add(1);
@@ -48,21 +48,29 @@ impl Axis {
 
 /// When something was read.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Moment {
-    pub(super) at_ms: u64,
+pub(in crate::report) struct Moment {
+    pub(in crate::report) at_ms: u64,
     /// The point it falls into.
     pub(super) place: usize,
     /// What was read before this has nothing to do with it.
     pub(super) cut_ms: u64,
 }
 
+impl Moment {
+    /// How long the time since an earlier reading is, in milliseconds, where that is known.
+    pub(in crate::report) fn since(&self, before_ms: u64) -> Option<u64> {
+        let ms = self.at_ms.checked_sub(before_ms)?;
+        ((1..=REACH_MS).contains(&ms) && before_ms >= self.cut_ms).then_some(ms)
+    }
+}
+
 /// What is known of one point.
 #[derive(Debug, Clone, Copy)]
-struct Cell {
+pub(in crate::report) struct Cell {
     /// Value times milliseconds, or the largest value.
-    value: f64,
+    pub(in crate::report) value: f64,
     /// Milliseconds of which something is known.
-    known: f64,
+    pub(in crate::report) known: f64,
     /// The least and the highest value that was known of a part of it; NaN before the first.
     low: f64,
     high: f64,
@@ -79,39 +87,58 @@ impl Default for Cell {
     }
 }
 
+impl Cell {
+    /// Adds a value that held for so many milliseconds.
+    fn add(&mut self, kind: Kind, value: f64, share: f64) {
+        if kind != Kind::Most {
+            self.value += value * share;
+        } else if self.known == 0.0 || value > self.value {
+            self.value = value;
+        }
+        self.known += share;
+        // Of NaN and a number either keeps the number.
+        self.low = self.low.min(value);
+        self.high = self.high.max(value);
+    }
+}
+
 /// One figure on its way through the samples.
 #[derive(Debug, Clone, Default)]
-pub(super) struct Track {
+pub(in crate::report) struct Track {
+    /// How many there are.
+    pub(in crate::report) readings: u64,
     /// The reading before: when, and its value.
     before: Option<(Moment, f64)>,
     /// Empty until something is known.
-    cells: Vec<Cell>,
+    pub(in crate::report) cells: Vec<Cell>,
 }
 
 impl Track {
-    /// Takes a reading in.
-    pub(super) fn take(&mut self, axis: &Axis, kind: Kind, now: Moment, value: f64) {
-        let is_near = |(before, _): &(Moment, f64)| {
-            before.at_ms >= now.cut_ms
-                && now.at_ms - before.at_ms <= REACH_MS
-                && now.at_ms > before.at_ms
-        };
+    /// Takes a reading in. It counts along an axis as far as each point reaches, without one whole in its own place.
+    pub(super) fn take(&mut self, axis: Option<&Axis>, kind: Kind, now: Moment, value: f64) {
+        self.readings += 1;
+        let is_near = |(before, _): &(Moment, f64)| now.since(before.at_ms).is_some();
         let before = self.before.replace((now, value)).filter(is_near);
-        match (kind, before) {
+        let (from, to, value) = match (kind, before) {
             // Where a counter fell it restarted, and how far it got before is not known.
             (Kind::Rate(of), Some((from, first))) if value >= first => {
                 let rate = (value - first) / of * 1000.0 / milliseconds(now.at_ms - from.at_ms);
-                self.spread(axis, kind, from, now, rate);
+                (from, now, rate)
             }
-            (Kind::Rate(_), _) => {}
-            (_, Some((from, _))) => self.spread(axis, kind, from, now, value),
+            (Kind::Rate(_), _) => return,
+            (_, Some((from, _))) => (from, now, value),
             // The first speaks for its own millisecond.
             _ => {
-                let next = Moment {
-                    at_ms: now.at_ms.saturating_add(1),
-                    ..now
-                };
-                self.spread(axis, kind, now, next, value);
+                let at_ms = now.at_ms.saturating_add(1);
+                (now, Moment { at_ms, ..now }, value)
+            }
+        };
+        match axis {
+            Some(axis) => self.spread(axis, kind, from, to, value),
+            None => {
+                let count = self.cells.len().max(now.place + 1);
+                self.cells.resize(count, Cell::default());
+                self.cells[now.place].add(kind, value, milliseconds(to.at_ms - from.at_ms));
             }
         }
     }
@@ -127,16 +154,7 @@ impl Track {
             if begin >= end {
                 continue;
             }
-            let share = milliseconds(end - begin);
-            if kind != Kind::Most {
-                cell.value += value * share;
-            } else if cell.known == 0.0 || value > cell.value {
-                cell.value = value;
-            }
-            cell.known += share;
-            // Of NaN and a number either keeps the number.
-            cell.low = cell.low.min(value);
-            cell.high = cell.high.max(value);
+            cell.add(kind, value, milliseconds(end - begin));
         }
     }
 
@@ -204,7 +222,7 @@ mod tests {
                 .unwrap_or(0);
             let at_ms = at * 1000;
             track.take(
-                &axis,
+                Some(&axis),
                 kind,
                 Moment {
                     at_ms,
@@ -320,7 +338,7 @@ mod tests {
             for (second, value) in [(0, 2.0), (1, 9.0), (2, 1.0), (3, 2.0), (6, 5.0)] {
                 let at_ms = second * 1000;
                 track.take(
-                    &axis,
+                    Some(&axis),
                     kind,
                     Moment {
                         at_ms,

@@ -10,7 +10,7 @@ pub(super) const MOST_SOURCES: usize = 3;
 
 /// How the readings within a point become one value.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub(super) enum Kind {
+pub(in crate::report) enum Kind {
     /// A counter: its growth over the time, in units of this many.
     Rate(f64),
     /// The mean over the time.
@@ -20,12 +20,13 @@ pub(super) enum Kind {
 }
 
 /// What a figure is made of in one sample, in the order of its columns.
-pub(super) type Values<'a> = &'a [Option<u64>];
+pub(in crate::report) type Values<'a> = &'a [Option<u64>];
 
 /// A figure.
-pub(super) struct Figure {
+#[derive(Debug)]
+pub(in crate::report) struct Figure {
     /// Its name for programs.
-    pub(super) name: &'static str,
+    pub(in crate::report) name: &'static str,
     pub(super) kind: Kind,
     pub(super) unit: Unit,
     /// The columns it is made of.
@@ -132,13 +133,50 @@ pub(super) fn of_gpu() -> impl Iterator<Item = &'static Figure> {
     std::iter::once(&BUSY).chain(&OF_GPU)
 }
 
-/// True for columns of a segment that are needed.
-pub(super) fn is_needed(name: &str) -> bool {
-    let is_of = |sources: &[&str], name: &str| sources.contains(&name);
+/// Energy has no curve: power has one. Its values are watts.
+static ENERGY: Figure = Figure {
+    name: "energy",
+    kind: Kind::Rate(1e3),
+    unit: Unit::Number,
+    sources: &["energy_millijoules"],
+    read: |values| real(values[0]),
+};
+
+/// The figures of the run that limits and advice rest on.
+pub(in crate::report) fn binned_of_run() -> impl Iterator<Item = &'static Figure> {
+    const BINNED: [&str; 8] = [
+        "cpu_busy",
+        "mem_used_bytes",
+        "cpu_throttled",
+        "io_read_bytes_per_second",
+        "io_write_bytes_per_second",
+        "psi_io_some",
+        "psi_mem_full",
+        "node_psi_io_some",
+    ];
+    of_run().filter(|figure| BINNED.contains(&figure.name))
+}
+
+/// The same of a GPU.
+pub(in crate::report) fn binned_of_gpu() -> impl Iterator<Item = &'static Figure> {
+    [&BUSY, &ENERGY].into_iter()
+}
+
+/// True for columns of a segment that curves are made of.
+pub(crate) fn is_needed(name: &str) -> bool {
+    is_source(name, of_run(), of_gpu())
+}
+
+/// True for a column that one of these figures is made of.
+pub(in crate::report) fn is_source(
+    name: &str,
+    mut of_run: impl Iterator<Item = &'static Figure>,
+    mut of_gpu: impl Iterator<Item = &'static Figure>,
+) -> bool {
     match name.strip_prefix("gpu/").map(|rest| rest.rsplit_once('/')) {
-        Some(Some((_, column))) => of_gpu().any(|figure| is_of(figure.sources, column)),
+        Some(Some((_, column))) => of_gpu.any(|figure| figure.sources.contains(&column)),
         Some(None) => false,
-        None => of_run().any(|figure| is_of(figure.sources, name)),
+        None => of_run.any(|figure| figure.sources.contains(&name)),
     }
 }
 
