@@ -4,7 +4,7 @@
 //! What Torque and OpenPBS have in common is in `pbs/`.
 
 pub mod adapter;
-mod complaint;
+mod commands;
 pub mod explain;
 pub mod find;
 mod handed_on;

@@ -7,8 +7,8 @@ pub(super) mod json;
 mod qstat;
 
 use super::adapter::{Asked, Findings, Lack};
+use super::commands::Commands;
 use super::pbs::answer::Thing;
-use super::pbs::commands::Commands;
 use super::pbs::dialect::Dialect;
 use super::pbs::handed_through::NO_WAIT;
 use super::pbs::job_file::{are_words, is_word};

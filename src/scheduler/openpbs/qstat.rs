@@ -13,7 +13,7 @@ use crate::foundation::command::Output;
 use crate::job::{JobState, SchedulerKind};
 use crate::record::QueueEntry;
 use crate::scheduler::pbs::answer::{Thing, read_text};
-use crate::scheduler::pbs::commands::Commands;
+use crate::scheduler::commands::Commands;
 use crate::scheduler::pbs::own::own_entries;
 use crate::scheduler::pbs::values::whole_jobs;
 use crate::scheduler::pbs::{ids, job};

@@ -1,11 +1,11 @@
 //! What differs between Torque and OpenPBS.
 
-use super::commands::Commands;
 use super::handed_through::Letter;
 use super::options::Flag;
 use crate::config::site::SiteModel;
 use crate::job::{ArraySpec, SchedulerKind};
 use crate::launch::Plan;
+use crate::scheduler::commands::Commands;
 use crate::scheduler::adapter::{Asked, Findings, Lack};
 use crate::scheduler::{Entries, JobRef, SchedulerError, Submission};
 

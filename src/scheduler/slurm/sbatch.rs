@@ -103,27 +103,17 @@ fn configured() -> Result<(), SchedulerError> {
 const GPU_VARIABLES: [&str; 2] = ["SBATCH_GPUS", "SBATCH_GPUS_PER_NODE"];
 
 fn sbatch(slurm: &Slurm, plan: &Plan) -> Tool {
-    // `sbatch` hands its environment to the job, so nothing of ours is put into it.
+    let tool = slurm.commands.submitting("sbatch", &KEPT_VARIABLES);
     let found = slurm
         .sbatch()
         .and_then(|file| Some(file.parent()?.to_owned()));
-    let tool = Tool::new("sbatch")
-        .in_dirs(found.as_slice())
-        .in_dirs(&slurm.bin_dirs)
-        .timeout(slurm.timeout)
-        .keep_locale()
-        // Submitting from inside a job: its shape must not leak into the new one.
-        .env_remove_prefixes(&["SLURM_", "PBS_", "DLRUN_"]);
+    let tool = tool.in_dirs(found.as_slice());
     let tool = OWN_VARIABLES.iter().fold(tool, Tool::env_remove);
     let asks_for_gpus = plan.resources.gpus_per_node.is_some();
-    let tool = GPU_VARIABLES
+    GPU_VARIABLES
         .iter()
         .filter(|_| asks_for_gpus)
-        .fold(tool, Tool::env_remove);
-    let kept = KEPT_VARIABLES
-        .iter()
-        .filter_map(|name| Some((name, std::env::var_os(name)?)));
-    kept.fold(tool, |tool, (name, value)| tool.env(name, value))
+        .fold(tool, Tool::env_remove)
 }
 
 /// What names a cluster and the user to the schedulers' commands, and is no part of a job's shape.

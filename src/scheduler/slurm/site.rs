@@ -5,14 +5,15 @@ use std::collections::BTreeMap;
 
 use super::scontrol::{pairs, seconds};
 use super::states::reason;
-use super::{Slurm, failed, gres};
+use super::gres;
+use crate::scheduler::commands::Commands;
 use crate::config::site::{NodeType, Queue, SiteModel};
 use crate::foundation::clock::now_ms;
 use crate::foundation::units::{Bytes, Walltime};
 use crate::job::SchedulerKind;
 use crate::scheduler::SchedulerError;
 
-pub(super) fn site(slurm: &Slurm) -> Result<SiteModel, SchedulerError> {
+pub(super) fn site(slurm: &Commands) -> Result<SiteModel, SchedulerError> {
     let config = ask(slurm, "scontrol", &["show", "config"])?;
     let partitions = ask(
         slurm,
@@ -47,15 +48,17 @@ fn accounts_memory(config: &str) -> Option<bool> {
     )
 }
 
-fn ask(slurm: &Slurm, program: &str, arguments: &[&str]) -> Result<String, SchedulerError> {
+fn ask(slurm: &Commands, program: &str, arguments: &[&str]) -> Result<String, SchedulerError> {
     let what = format!("describe the site (`{program} {}`)", arguments.join(" "));
     let output = slurm.ask(&slurm.tool(program).args(arguments), &what)?;
     let output = output.require_success(program);
-    output.map(|output| output.stdout).map_err(failed(what))
+    output
+        .map(|output| output.stdout)
+        .map_err(|source| slurm.failed(&what, source))
 }
 
 /// What time it is on the controller, in Unix seconds, which fills it in as it answers.
-pub(super) fn time(slurm: &Slurm) -> Option<u64> {
+pub(super) fn time(slurm: &Commands) -> Option<u64> {
     time_in(&ask(slurm, "scontrol", &["show", "config"]).ok()?)
 }
 

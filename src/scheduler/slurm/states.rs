@@ -43,7 +43,7 @@ const HELD: [&str; 3] = ["REQUEUE_HOLD", "SPECIAL_EXIT", "RESV_DEL_HOLD"];
 
 /// Translates a state: `sacct` writes `CANCELLED by 1001`, its default columns cut the word off and put a `+` behind it.
 /// Words that are there beside a state (`RUNNING+COMPLETING`) are looked at one by one.
-pub(super) fn state(raw: &str) -> JobState {
+pub(in crate::scheduler) fn state(raw: &str) -> JobState {
     let word = raw.split_whitespace().next().unwrap_or_default();
     if let Some(begun) = word.strip_suffix('+') {
         let mut fit = STATES.iter().filter(|(long, ..)| long.starts_with(begun));

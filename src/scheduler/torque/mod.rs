@@ -6,8 +6,8 @@ mod directives;
 mod qstat;
 
 use super::adapter::{Asked, Findings, Lack};
+use super::commands::Commands;
 use super::pbs::answer::{Thing, read_text, read_xml};
-use super::pbs::commands::Commands;
 use super::pbs::dialect::Dialect;
 use super::pbs::job_file::{are_words, is_word};
 use super::pbs::site::{model, up};

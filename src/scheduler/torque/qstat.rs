@@ -8,7 +8,7 @@ use crate::foundation::command::Output;
 use crate::job::SchedulerKind;
 use crate::record::QueueEntry;
 use crate::scheduler::pbs::answer::{Thing, read_text, read_xml};
-use crate::scheduler::pbs::commands::Commands;
+use crate::scheduler::commands::Commands;
 use crate::scheduler::pbs::job;
 use crate::scheduler::pbs::own::own_entries;
 use crate::scheduler::pbs::values::whole_jobs;
