@@ -152,11 +152,7 @@ impl Commands {
     }
 
     /// What a command printed; it is asked again where the server gives no answer.
-    pub(super) fn ask(
-        &self,
-        tool: &Tool,
-        what: &str,
-    ) -> Result<Output, SchedulerError> {
+    pub(super) fn ask(&self, tool: &Tool, what: &str) -> Result<Output, SchedulerError> {
         let busy = |ran: &Result<Output, _>| {
             ran.as_ref()
                 .is_ok_and(|output| self.words.is_unanswered(output))

@@ -67,7 +67,7 @@ pub static OPENPBS: Dialect = Dialect {
     output_line: |_| None,
     spool,
     job_variables: &["NCPUS", "OMP_NUM_THREADS", "TMPDIR"],
-    queue: qstat::queue,
+    entries: qstat::ask,
     // It comes with every question; the server keeps two weeks unless the site says otherwise.
     keeps_history: true,
     deletions,

@@ -1,10 +1,12 @@
 //! What both PBS do, by what differs between them.
 
+use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use super::dialect::Dialect;
 use super::options::{Flag, argv, variables};
+use super::own::own_entries;
 use super::{handed_through, ids, job_file, script};
 use crate::config::site::SiteModel;
 use crate::foundation::diagnostic::Problem;
@@ -18,6 +20,9 @@ use crate::scheduler::{
 
 /// What names the server and the installation to PBS's commands, and is no part of a job.
 const KEPT_VARIABLES: [&str; 4] = ["PBS_CONF_FILE", "PBS_SERVER", "PBS_DEFAULT", "PBS_EXEC"];
+
+/// Ids in one question: a command line takes 128 KiB and more.
+const IDS_AT_A_TIME: usize = 1000;
 
 /// Words of a server that takes no jobs at the moment (`pbs_error_db.h` of Torque 6.1.3, `pbs_messages.c` of OpenPBS 23.06).
 const BUSY: [&str; 4] = [
@@ -198,7 +203,13 @@ impl Scheduler for Pbs {
     }
 
     fn queue(&self, jobs: &[JobRef]) -> Result<Entries, SchedulerError> {
-        (self.dialect.queue)(&self.commands, jobs)
+        let ids: BTreeSet<&str> = jobs.iter().map(|job| job.job_id.0.as_str()).collect();
+        let ids: Vec<&str> = ids.into_iter().collect();
+        let mut found = Vec::new();
+        for some in ids.chunks(IDS_AT_A_TIME) {
+            found.extend((self.dialect.entries)(&self.commands, some)?);
+        }
+        Ok(own_entries(jobs, &found))
     }
 
     fn history(&self, jobs: &[JobRef]) -> Result<Entries, SchedulerError> {

@@ -5,9 +5,10 @@ use super::options::Flag;
 use crate::config::site::SiteModel;
 use crate::job::{ArraySpec, SchedulerKind};
 use crate::launch::Plan;
-use crate::scheduler::commands::Commands;
+use crate::record::QueueEntry;
 use crate::scheduler::adapter::{Asked, Findings, Lack};
-use crate::scheduler::{Entries, JobRef, SchedulerError, Submission};
+use crate::scheduler::commands::Commands;
+use crate::scheduler::{JobRef, SchedulerError, Submission};
 
 /// One of the two PBS.
 pub struct Dialect {
@@ -40,7 +41,9 @@ pub struct Dialect {
     pub(in crate::scheduler) spool: fn(&Submission<'_>) -> String,
     /// Variables that a job sets without a prefix, which `qsub` must not see inside of one.
     pub(in crate::scheduler) job_variables: &'static [&'static str],
-    pub(in crate::scheduler) queue: fn(&Commands, &[JobRef]) -> Result<Entries, SchedulerError>,
+    /// What the server says of jobs by their ids, and of the elements of arrays.
+    pub(in crate::scheduler) entries:
+        fn(&Commands, &[&str]) -> Result<Vec<QueueEntry>, SchedulerError>,
     /// Whether the server's answers have the jobs that are over.
     pub(in crate::scheduler) keeps_history: bool,
     /// The arguments of each `qdel` that cancels a job or some elements of it.

@@ -4,12 +4,12 @@
 //! (22.05 and 24.11), so of a job that failed by one of two codes both are shown and none is taken for true. Times are epoch
 //! seconds (`SLURM_TIME_FORMAT=%s`); names, which may hold a `|`, are not asked for.
 
+use super::NAME;
 use super::own::{Line, own_entries};
 use super::squeue::questions;
-use super::NAME;
-use crate::scheduler::commands::Commands;
 use crate::job::JobState;
 use crate::record::ExitStatus;
+use crate::scheduler::commands::Commands;
 use crate::scheduler::{Entries, JobRef, SchedulerError};
 
 const FORMAT: &str = "--format=JobID,State,ExitCode,Submit,Start,End,NodeList,Reason";

@@ -3,15 +3,14 @@
 
 use std::collections::BTreeMap;
 
+use super::gres;
 use super::scontrol::{pairs, seconds};
 use super::states::reason;
-use super::gres;
-use crate::scheduler::commands::Commands;
 use crate::config::site::{NodeType, Queue, SiteModel};
-use crate::foundation::clock::now_ms;
 use crate::foundation::units::{Bytes, Walltime};
 use crate::job::SchedulerKind;
 use crate::scheduler::SchedulerError;
+use crate::scheduler::commands::Commands;
 
 pub(super) fn site(slurm: &Commands) -> Result<SiteModel, SchedulerError> {
     let config = ask(slurm, "scontrol", &["show", "config"])?;
@@ -24,18 +23,15 @@ pub(super) fn site(slurm: &Commands) -> Result<SiteModel, SchedulerError> {
     // A site without licences may say so with an exit code.
     let licenses = ask(slurm, "scontrol", &["--oneliner", "show", "license"]).unwrap_or_default();
     Ok(SiteModel {
-        format: SiteModel::FORMAT,
-        scheduler: SchedulerKind::Slurm,
         version: setting(&config, "SLURM_VERSION").map(str::to_owned),
-        asked_at_ms: now_ms(),
         accounting: setting(&config, "AccountingStorageType")
             .map(|kind| !kind.ends_with("/none") && kind != "(null)"),
         accounts_memory: accounts_memory(&config),
         max_array_index: largest_index(&config),
-        max_array_elements: None,
         queues: partitions.lines().filter_map(queue).collect(),
         nodes: node_types(&nodes),
         licenses: licenses.lines().filter_map(license).collect(),
+        ..SiteModel::asked_now(SchedulerKind::Slurm)
     })
 }
 

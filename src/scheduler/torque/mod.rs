@@ -64,7 +64,7 @@ pub static TORQUE: Dialect = Dialect {
     output_line: directives::output_line,
     spool,
     job_variables: &[],
-    queue: qstat::queue,
+    entries: qstat::entries,
     // The server forgets jobs after `keep_completed` seconds, and its logs are root's.
     keeps_history: false,
     deletions,
