@@ -319,6 +319,15 @@ pub fn adapter_for(kind: SchedulerKind) -> &'static dyn Adapter {
         .unwrap_or(&local::Known)
 }
 
+/// Values with their keys, by key.
+fn by_key<K: Ord, V>(pairs: impl IntoIterator<Item = (K, V)>) -> BTreeMap<K, Vec<V>> {
+    let mut groups: BTreeMap<K, Vec<V>> = BTreeMap::new();
+    for (key, value) in pairs {
+        groups.entry(key).or_default().push(value);
+    }
+    groups
+}
+
 /// What a scheduler knows of runs.
 pub type Entries = BTreeMap<RunId, Vec<QueueEntry>>;
 

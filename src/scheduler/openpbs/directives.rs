@@ -91,11 +91,10 @@ fn place(resources: &PlannedResources) -> Option<String> {
 
 /// `0-99:2%8`. A range must have two ends: `7-8:2` is 7 alone.
 fn indexes((range, limit): (IndexRange, Option<u32>)) -> String {
-    let IndexRange { first, last, step } = range;
-    let range = match step {
-        _ if first == last => format!("{first}-{}:2", first + 1),
-        1 => format!("{first}-{last}"),
-        step => format!("{first}-{last}:{step}"),
+    let first = range.first;
+    let range = match first == range.last {
+        true => format!("{first}-{}:2", first + 1),
+        false => range.to_string(),
     };
     limit.map_or(range.clone(), |limit| format!("{range}%{limit}"))
 }

@@ -13,7 +13,7 @@ use crate::foundation::diagnostic::Problem;
 use crate::job::{ArraySpec, Located, SchedulerKind};
 use crate::launch::{Plan, PlannedResources};
 use crate::scheduler::adapter::{Adapter, Asked, Elsewhere, Findings, Lack};
-use crate::scheduler::commands::{Commands, Words};
+use crate::scheduler::commands::Commands;
 use crate::scheduler::{
     Entries, JobRef, Reach, Scheduler, SchedulerError, Submission, Submitted, output_file,
 };
@@ -25,7 +25,7 @@ const KEPT_VARIABLES: [&str; 4] = ["PBS_CONF_FILE", "PBS_SERVER", "PBS_DEFAULT",
 const IDS_AT_A_TIME: usize = 1000;
 
 /// Words of a server that takes no jobs at the moment (`pbs_error_db.h` of Torque 6.1.3, `pbs_messages.c` of OpenPBS 23.06).
-const BUSY: [&str; 4] = [
+pub(in crate::scheduler) const BUSY: [&str; 4] = [
     "Too many open connections",
     "Resource temporarily unavailable",
     "currently too busy to service this request",
@@ -37,12 +37,7 @@ impl Dialect {
     #[must_use]
     pub fn with_commands(&'static self, bin_dir: Option<PathBuf>, timeout: Duration) -> Pbs {
         let commands = Commands {
-            words: Words {
-                scheduler: self.kind.as_str(),
-                unreachable: self.unreachable,
-                unanswered: self.unanswered,
-                busy: &BUSY,
-            },
+            words: self.words,
             bin_dirs: bin_dir.into_iter().collect(),
             timeout,
             // `qstat` writes times in the zone of its environment.

@@ -7,7 +7,7 @@ use crate::job::{ArraySpec, SchedulerKind};
 use crate::launch::Plan;
 use crate::record::QueueEntry;
 use crate::scheduler::adapter::{Asked, Findings, Lack};
-use crate::scheduler::commands::Commands;
+use crate::scheduler::commands::{Commands, Words};
 use crate::scheduler::{JobRef, SchedulerError, Submission};
 
 /// One of the two PBS.
@@ -28,10 +28,8 @@ pub struct Dialect {
     pub(in crate::scheduler) index: &'static str,
     /// Options of `pbsdsh` before the words.
     pub(in crate::scheduler) pbsdsh: &'static str,
-    /// Words by which its commands say that they never reached the server.
-    pub(in crate::scheduler) unreachable: &'static [&'static str],
-    /// Words by which they say that it was reached and its answer was not.
-    pub(in crate::scheduler) unanswered: &'static [&'static str],
+    /// What its commands say where they do nothing.
+    pub(in crate::scheduler) words: Words,
     /// The options that say what a job needs. They go on the command line as well as into the script: what is there beats
     /// `#PBS` lines and what a site's filter makes of them.
     pub(in crate::scheduler) requested: fn(&Plan) -> Vec<Flag>,

@@ -1,6 +1,6 @@
 //! What Torque and OpenPBS share: the form of options, `qsub`, `qdel`, values, the names of output files.
 
-mod adapter;
+pub(super) mod adapter;
 pub(super) mod answer;
 pub(super) mod dialect;
 pub(super) mod ends;

@@ -6,7 +6,8 @@ mod directives;
 mod qstat;
 
 use super::adapter::{Asked, Findings, Lack};
-use super::commands::Commands;
+use super::commands::{Commands, Words};
+use super::pbs::adapter::BUSY;
 use super::pbs::answer::{Thing, read_text, read_xml};
 use super::pbs::dialect::Dialect;
 use super::pbs::job_file::{are_words, is_word};
@@ -43,23 +44,27 @@ pub static TORQUE: Dialect = Dialect {
     index: "PBS_ARRAYID",
     // It starts one program per node.
     pbsdsh: "-u",
-    // The exit code is 111, 33 without trqauthd.
-    unreachable: &[
-        "cannot connect to server",
-        "cannot connect to default server",
-        "could not connect to trqauthd",
-        "Connection refused",
-        "cannot resolve",
-    ],
-    // `pbs_error_db.h`.
-    unanswered: &[
-        "Premature End of File",
-        "Error reading data from socket",
-        "Socket close detected",
-        "Time out",
-        "timed out",
-        "No free connections",
-    ],
+    words: Words {
+        scheduler: SchedulerKind::Torque.as_str(),
+        // The exit code is 111, 33 without trqauthd.
+        unreachable: &[
+            "cannot connect to server",
+            "cannot connect to default server",
+            "could not connect to trqauthd",
+            "Connection refused",
+            "cannot resolve",
+        ],
+        // `pbs_error_db.h`.
+        unanswered: &[
+            "Premature End of File",
+            "Error reading data from socket",
+            "Socket close detected",
+            "Time out",
+            "timed out",
+            "No free connections",
+        ],
+        busy: &BUSY,
+    },
     requested: directives::requested,
     output_line: directives::output_line,
     spool,
