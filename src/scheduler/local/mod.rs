@@ -31,7 +31,7 @@ use crate::config::site::SiteModel;
 use crate::foundation::clock::now_ms;
 use crate::foundation::command::spawn_detached;
 use crate::job::{ArraySpec, JobId, JobState, SchedulerKind};
-use crate::record::{ExitStatus, QueueEntry};
+use crate::record::QueueEntry;
 use board::{Board, Look};
 use share::{Asked, Machine};
 use ticket::{Phase, Ticket};
@@ -291,13 +291,4 @@ fn open_append(path: &Path) -> io::Result<File> {
         .append(true)
         .mode(0o666)
         .open(path)
-}
-
-fn exit_of(status: nix::sys::wait::WaitStatus) -> Option<ExitStatus> {
-    use nix::sys::wait::WaitStatus;
-    match status {
-        WaitStatus::Exited(_, code) => Some(ExitStatus::Code(code)),
-        WaitStatus::Signaled(_, signal, _) => Some(ExitStatus::Signal(signal as i32)),
-        _ => None,
-    }
 }

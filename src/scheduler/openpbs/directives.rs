@@ -1,9 +1,8 @@
 //! A plan's resources as options of `qsub`, once as `#PBS` lines and once for the command line.
 
-use std::collections::BTreeMap;
-
 use crate::job::{IndexRange, Mail};
 use crate::launch::{Plan, PlannedResources};
+use crate::scheduler::by_key;
 use crate::scheduler::pbs::options::{self, Flag, clock, mail_letters, names, times_and_mail};
 
 /// The options that say what the job needs. They go on the command line as well: what is there beats `#PBS` lines,
@@ -101,11 +100,10 @@ fn indexes((range, limit): (IndexRange, Option<u32>)) -> String {
 
 /// `afterok:14.srv:15.srv,afterany:16.srv`: all must hold.
 fn depends(resources: &PlannedResources) -> Option<String> {
-    let mut by_kind: BTreeMap<_, Vec<&str>> = BTreeMap::new();
-    for depend in &resources.depends {
-        let ids = depend.job_ids.iter().map(|id| id.0.as_str());
-        by_kind.entry(depend.kind).or_default().extend(ids);
-    }
+    let by_kind = by_key(resources.depends.iter().flat_map(|depend| {
+        let ids = depend.job_ids.iter();
+        ids.map(|id| (depend.kind, id.0.as_str()))
+    }));
     let all: Vec<String> = by_kind
         .iter()
         .map(|(kind, ids)| format!("{kind}:{}", ids.join(":")))

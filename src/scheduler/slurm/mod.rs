@@ -81,7 +81,8 @@ impl Slurm {
 
 impl Scheduler for Slurm {
     fn command_line(&self, submission: &Submission<'_>) -> Vec<String> {
-        sbatch::command_line(submission)
+        let command = std::iter::once("sbatch".to_owned());
+        command.chain(sbatch::arguments(submission.plan)).collect()
     }
 
     fn submit(&self, submission: &Submission<'_>) -> Result<Submitted, SchedulerError> {

@@ -21,7 +21,7 @@ pub const OWN_VARIABLES: [&str; 5] = [
 ];
 
 /// The arguments after `sbatch`.
-fn arguments(plan: &Plan) -> Vec<String> {
+pub(super) fn arguments(plan: &Plan) -> Vec<String> {
     let mut arguments = vec!["--parsable".to_owned(), format!("--chdir={}", plan.workdir)];
     arguments.extend(directives::requested(plan));
     arguments.extend(export::for_command_line(plan).map(|list| format!("--export={list}")));
@@ -33,11 +33,6 @@ fn arguments(plan: &Plan) -> Vec<String> {
             .cloned(),
     );
     arguments
-}
-
-pub(super) fn command_line(submission: &Submission<'_>) -> Vec<String> {
-    let command = std::iter::once("sbatch".to_owned());
-    command.chain(arguments(submission.plan)).collect()
 }
 
 pub(super) fn submit(
@@ -89,14 +84,9 @@ fn configured() -> Result<(), SchedulerError> {
     let Some(path) = std::env::var_os("SLURM_CONF").map(PathBuf::from) else {
         return Ok(());
     };
-    match std::fs::metadata(&path) {
-        Ok(_) => Ok(()),
-        Err(source) => Err(SchedulerError::File {
-            what: "read what SLURM_CONF names,",
-            path,
-            source,
-        }),
-    }
+    let what = "read what SLURM_CONF names,";
+    let found = std::fs::metadata(&path).map(drop);
+    found.map_err(|source| SchedulerError::File { what, path, source })
 }
 
 /// Of the user's environment they would add GPUs to those that `--gres` asks for.
