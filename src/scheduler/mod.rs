@@ -5,12 +5,12 @@
 
 pub mod adapter;
 mod commands;
-pub mod explain;
 pub mod find;
-mod handed_on;
 pub mod local;
 pub mod openpbs;
+mod option_value;
 mod pbs;
+pub mod printed;
 pub mod refusal;
 mod retry;
 pub mod script;
