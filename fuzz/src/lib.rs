@@ -19,7 +19,7 @@ use dlrun::record::store::{Pages, Selection, Store, StoreError};
 use dlrun::record::{
     self, Incoming, Progress, Table, decode_columns, decode_segment, encode_segments,
 };
-use dlrun::scheduler::explain;
+use dlrun::scheduler::printed;
 
 /// Inputs that were truly read, not refused; printed from time to time as `read N of M`.
 static READ: AtomicUsize = AtomicUsize::new(0);
@@ -163,7 +163,7 @@ fn events(lines: &[u8], size: usize) {
 /// What a scheduler printed is read or not, and what is read can be printed; so are notices and last words at the end of an output.
 pub fn scheduler(data: &[u8]) {
     let text = String::from_utf8_lossy(data);
-    let seen = explain::read(&text);
+    let seen = printed::read(&text);
     count(seen.is_some());
     if let Some(seen) = seen {
         assert!(

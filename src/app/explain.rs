@@ -6,9 +6,9 @@ use std::path::Path;
 
 use crate::app::error::{Error, failure};
 use crate::app::job::source::cannot_read;
-use crate::scheduler::explain::{self, MAX_BYTES};
+use crate::scheduler::printed::{self, MAX_BYTES};
 
-pub(crate) use crate::scheduler::explain::{JobSeen, Printed, Seen};
+pub(crate) use crate::scheduler::printed::{JobSeen, Printed, Seen};
 pub(crate) use crate::scheduler::slurm::meaning as slurm_reason_meaning;
 
 /// Recognises what is in a file; `-` is standard input.
@@ -26,7 +26,7 @@ pub(crate) fn explain(file: &Path) -> Result<Seen, Error> {
         let most = MAX_BYTES >> 20;
         return Err(failure!(Usage, "`{shown}` is larger than {most} MiB"));
     }
-    explain::read(&String::from_utf8_lossy(&bytes)).ok_or_else(|| {
+    printed::read(&String::from_utf8_lossy(&bytes)).ok_or_else(|| {
         failure!(JobFile, "`{shown}` is no output that dlrun knows").hinted(
             "it knows `squeue` and `sacct` with their head, `scontrol show job`, `qstat -f`, and refusals of one command",
         )

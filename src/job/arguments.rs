@@ -16,33 +16,17 @@ pub fn arguments<'a>(words: &[&'a str]) -> Vec<Argument<'a>> {
     let mut arguments = Vec::new();
     let mut words = words.iter().copied().peekable();
     while let Some(word) = words.next() {
-        if !is_option(word) {
-            let assigned = word.split_once('=').filter(|(name, _)| is_key(name));
-            arguments.push(match assigned {
-                Some((name, value)) => Argument {
-                    name: Some(name.trim_start_matches(['+', '~'])),
-                    value: Some(value),
-                },
-                None => Argument {
-                    name: None,
-                    value: Some(word),
-                },
-            });
-            continue;
-        }
         let bare = word.trim_start_matches('-');
-        if let Some((name, value)) = bare.split_once('=') {
-            arguments.push(Argument {
-                name: Some(name),
-                value: Some(value),
-            });
-        } else {
-            let value = words.next_if(|next| !is_option(next));
-            arguments.push(Argument {
-                name: Some(bare),
-                value,
-            });
-        }
+        let assigned = word.split_once('=').filter(|(name, _)| is_key(name));
+        let (name, value) = match (is_option(word), bare.split_once('='), assigned) {
+            (true, Some((name, value)), _) => (Some(name), Some(value)),
+            (true, None, _) => (Some(bare), words.next_if(|next| !is_option(next))),
+            (false, _, Some((name, value))) => {
+                (Some(name.trim_start_matches(['+', '~'])), Some(value))
+            }
+            (false, _, None) => (None, Some(word)),
+        };
+        arguments.push(Argument { name, value });
     }
     arguments
 }

@@ -106,15 +106,6 @@ impl ArraySpec {
         Self { ranges, limit }
     }
 
-    /// An array of one range.
-    #[must_use]
-    pub fn of_range(range: IndexRange) -> Self {
-        Self {
-            ranges: vec![range],
-            limit: None,
-        }
-    }
-
     /// Its ranges, in rising order.
     #[must_use]
     pub fn ranges(&self) -> &[IndexRange] {
@@ -181,17 +172,21 @@ fn range(text: &str) -> Option<IndexRange> {
     is_sound.then_some(IndexRange { step, ..range })
 }
 
+impl fmt::Display for IndexRange {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { first, last, step } = self;
+        match step {
+            _ if first == last => write!(f, "{first}"),
+            1 => write!(f, "{first}-{last}"),
+            step => write!(f, "{first}-{last}:{step}"),
+        }
+    }
+}
+
 impl fmt::Display for ArraySpec {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        for (at, range) in self.ranges.iter().enumerate() {
-            let comma = if at == 0 { "" } else { "," };
-            let IndexRange { first, last, step } = *range;
-            match (first == last, step) {
-                (true, _) => write!(f, "{comma}{first}")?,
-                (false, 1) => write!(f, "{comma}{first}-{last}")?,
-                (false, step) => write!(f, "{comma}{first}-{last}:{step}")?,
-            }
-        }
+        let ranges: Vec<String> = self.ranges.iter().map(ToString::to_string).collect();
+        f.write_str(&ranges.join(","))?;
         self.limit.map_or(Ok(()), |limit| write!(f, "%{limit}"))
     }
 }

@@ -39,7 +39,7 @@ impl Dependency {
             return Err(format!("`{text}` names no run; write \"afterok:RUN\""));
         };
         let Some(kind) = DependencyKind::from_word(kind) else {
-            let known = DependencyKind::WORDS.map(|(word, _)| word).join(", ");
+            let known = DependencyKind::NAMES.join(", ");
             return Err(format!(
                 "`{kind}` is no kind of dependency; known are {known}"
             ));

@@ -236,7 +236,7 @@ fn array() -> Kind<ArraySpec> {
 }
 
 fn depends() -> Kind<Vec<Located<Dependency>>> {
-    let kinds = DependencyKind::WORDS.map(|(word, _)| word).join("|");
+    let kinds = DependencyKind::NAMES.join("|");
     let pattern = format!("^({kinds}):[^\\x00-\\x20:;,$'\"`\\\\]+$");
     list(
         &json!({ "type": "string", "pattern": pattern }),
@@ -266,7 +266,7 @@ fn address() -> Kind<String> {
 }
 
 fn events() -> Kind<Vec<Vec<MailEvent>>> {
-    let known = MailEvent::WORDS.map(|(word, _)| word);
+    let known = MailEvent::NAMES;
     let words: Vec<&str> = known.into_iter().chain(["all"]).collect();
     let events = list(&json!({ "enum": words }), move |word| match word {
         "all" => Ok(MailEvent::WORDS.map(|(_, event)| event).to_vec()),

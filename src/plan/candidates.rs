@@ -8,7 +8,7 @@ use super::decisions::Resolver;
 use super::facts::ModelFacts;
 use super::forecast_text;
 use crate::config::site;
-use crate::image::catalogue::Entry;
+use crate::image::catalogue::{Entry, Place};
 use crate::image::choice::{Choice, Device, Wanted, compiler_by_rule, compilers_of};
 use crate::job::{JobSpec, NodeCount, Workload};
 use crate::learn::model::Situation;
@@ -70,8 +70,12 @@ impl Prospect {
         self.chosen()?.forecast.as_ref()
     }
 
-    /// The image turned out not to be usable: what was found out of it goes with it, but for the compiler.
+    /// No image is used: what was found out of the chosen one goes with it, but for the compiler. Of an image that cannot be had
+    /// nothing is forecast.
     pub(super) fn forget_image(&mut self) {
+        if self.chosen().is_none_or(|chosen| chosen.image.is_none()) {
+            return;
+        }
         self.candidates.truncate(1);
         self.model = None;
         for candidate in &mut self.candidates {
@@ -327,7 +331,7 @@ impl Resolver<'_> {
             let there: Vec<&str> = entry.compilers.iter().map(String::as_str).collect();
             let (compilers, why) = self.compilers(framework, device, &there);
             rule.get_or_insert(why);
-            let image = self.identity(entry);
+            let image = self.identity(&entry.place, Some(entry));
             ways.extend(compilers.into_iter().map(|compiler| Candidate {
                 image_identity: Some(image.clone()),
                 image: Some(entry.name.clone()),
@@ -358,7 +362,10 @@ impl Resolver<'_> {
             there.extend(facts.model.compilers_of(framework));
         }
         let (compilers, why) = self.compilers(framework, device, &there);
-        let image = self.named_identity(described);
+        let built = self.facts.images.built.as_ref();
+        let built = || built.map(|(_, path)| Place::Path(path.clone()));
+        let image = self.named_place().or_else(built);
+        let image = image.map(|place| self.identity(&place, described));
         let described = described.filter(|entry| entry.framework == framework);
         let to_way = |compiler| Candidate {
             image_identity: image.clone(),

@@ -22,13 +22,7 @@ impl Resolver<'_> {
         match self.image(prospect) {
             Ok(image) => (Some(image), None),
             Err(why) => {
-                // Of an image that cannot be had nothing is forecast.
-                if prospect
-                    .chosen()
-                    .is_some_and(|chosen| chosen.image.is_some())
-                {
-                    prospect.forget_image();
-                }
+                prospect.forget_image();
                 let python = self.python_or_host(&why);
                 self.reject_candidates();
                 (None, python)
@@ -38,12 +32,7 @@ impl Resolver<'_> {
 
     /// The environment that the user has made: nothing is chosen in its place. The directory, where it is a virtual one.
     fn own_python(&mut self, own: &Located<OwnPython>, prospect: &mut Prospect) -> Option<String> {
-        if prospect
-            .chosen()
-            .is_some_and(|chosen| chosen.image.is_some())
-        {
-            prospect.forget_image();
-        }
+        prospect.forget_image();
         let image = &self.spec.image;
         if image.path.is_some() || image.uri.is_some() {
             let message =

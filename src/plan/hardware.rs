@@ -79,6 +79,13 @@ impl Resolver<'_> {
             of_queue,
         } = facts.model.hardware_met(scheduler, &queues, wish.gpus > 0);
         self.narrow(&mut kinds, wish);
+        let is_known = !kinds.is_empty();
+        if !is_known {
+            kinds.push(Kind {
+                hardware: Hardware::default(),
+                runs: 1,
+            });
+        }
         let all: u64 = kinds.iter().map(|kind| kind.runs).sum();
         let mut kept = 0.0;
         kinds.truncate(MOST);
@@ -109,23 +116,8 @@ impl Resolver<'_> {
                 }
             })
             .collect();
-        if likely.is_empty() {
-            let threads = wish.threads_of(may_use(None, confines, alone, wish));
-            let hardware = Hardware {
-                threads,
-                gpus: wish.gpus,
-                ..Hardware::default()
-            };
-            return (
-                vec![Likely {
-                    hardware,
-                    share: 1.0,
-                }],
-                None,
-            );
-        }
-        let text = hardware_text(&likely, of_queue);
-        (likely, Some(text))
+        let text = is_known.then(|| hardware_text(&likely, of_queue));
+        (likely, text)
     }
 
     /// Leaves out what the job cannot get by what it asks for. What nothing is known to speak against stays; only a type of GPU

@@ -5,7 +5,7 @@ use std::path::Path;
 use super::candidates::{Fitting, Prospect};
 use super::decisions::{Resolver, text};
 use super::{ImageCandidate, NoImage};
-use crate::config::{GpuTable, VersionRange};
+use crate::config::{GpuTable, Origin, QueueTable, VersionRange};
 use crate::foundation::diagnostic::Problem;
 use crate::image::catalogue::{Accelerator, Entry, Place, fetched};
 use crate::image::choice::choose;
@@ -22,7 +22,7 @@ const MAX_NAMED: usize = 20;
 /// What to do where a job file names both.
 pub(super) const OWN_OR_IMAGE: &str = "take out `[python]` or `[image]`";
 
-impl Resolver<'_> {
+impl<'a> Resolver<'a> {
     /// The container; `Err` with why there is none.
     pub(super) fn image(&mut self, prospect: &Prospect) -> Result<Container, String> {
         let image = &self.spec.image;
@@ -49,54 +49,46 @@ impl Resolver<'_> {
     }
 
     fn named_image(&mut self) -> Option<Container> {
-        let image = &self.spec.image;
-        let path = image
-            .path
-            .as_ref()
-            .and(self.facts.image.as_deref())
-            .map(text);
-        let (source, mut whys) = match (path, &image.uri) {
-            (Some(path), _) => (path, vec!["the job file names the image".to_owned()]),
-            (None, uri) => {
-                let Located { value, span } = uri.as_ref()?;
-                let found = self.source_of_uri(value).map_err(|unknown| {
-                    self.problems.push(Problem {
-                        span: Some(span.clone()),
-                        message: format!("`image.uri`: {}", unknown.message),
-                        ..unknown
-                    });
-                });
-                let (source, mut reasons) = found.ok()?;
-                reasons.insert(0, "the job file names the image".to_owned());
-                (source, reasons)
-            }
-        };
-        let facts = self.facts;
-        let described = facts
-            .images
-            .entries
-            .iter()
-            .find(|entry| entry.place.to_string() == source);
-        if let Some(entry) = described {
-            whys.push(format!(
-                "the catalogue describes it as `{}` ({})",
-                entry.name, entry.origin
-            ));
-        }
+        let place = self.named_place()?;
+        let found = self.source_of(&place).map_err(|unknown| {
+            self.problems.push(Problem {
+                span: self.spec.image.uri.as_ref().map(|uri| uri.span.clone()),
+                message: format!("`image.uri`: {}", unknown.message),
+                ..unknown
+            });
+        });
+        let (source, replaced) = found.ok()?;
+        let described = self.described();
+        let mut whys = vec!["the job file names the image".to_owned()];
+        whys.extend(replaced);
+        whys.extend(described.map(|entry| {
+            let Entry { name, origin, .. } = entry;
+            format!("the catalogue describes it as `{name}` ({origin})")
+        }));
         self.decide(
             "environment",
             format!("container {source}"),
             whys.join("; "),
         );
-        if facts.python.is_some() {
+        if self.facts.python.is_some() {
             self.reject("python environment", "the job file names an image");
         }
         Some(self.container(source, described))
     }
 
-    /// What is fetched for a URI: the file that was pulled of it, else the URI as the site has it. With it, what was
-    /// replaced.
-    fn source_of_uri(&self, uri: &str) -> Result<(String, Vec<String>), Problem> {
+    /// The image that the job file names.
+    pub(super) fn named_place(&self) -> Option<Place> {
+        let uri = || Some(Place::Uri(self.spec.image.uri.as_ref()?.value.clone()));
+        self.facts.image.clone().map(Place::Path).or_else(uri)
+    }
+
+    /// What is entered or fetched for an image: its file; of a URI the file that was pulled of it, else the URI as the site
+    /// has it. With it, what was replaced.
+    fn source_of(&self, place: &Place) -> Result<(String, Vec<String>), Problem> {
+        let uri = match place {
+            Place::Path(path) => return Ok((text(path), Vec::new())),
+            Place::Uri(uri) => uri,
+        };
         let found = fetched(uri, self.settings.tables())?;
         let mut reasons = found.reasons;
         Ok(match self.facts.images.pulled.get(&found.uri) {
@@ -171,50 +163,19 @@ impl Resolver<'_> {
         }
     }
 
-    /// The description of the image file that the job names.
-    pub(super) fn described(&self) -> Option<&Entry> {
-        let path = self
-            .spec
-            .image
-            .path
-            .as_ref()
-            .and(self.facts.image.as_deref())?;
-        self.facts
-            .images
-            .entries
-            .iter()
-            .find(|entry| entry.place == Place::Path(path.to_owned()))
+    /// The description of the image that the job file names.
+    pub(super) fn described(&self) -> Option<&'a Entry> {
+        let place = self.named_place()?;
+        let mut entries = self.facts.images.entries.iter();
+        entries.find(|entry| entry.place == place)
     }
 
-    /// What an image is known by in records: its digest, else where it comes from.
-    pub(super) fn identity(&self, entry: &Entry) -> String {
-        digest_of(entry).unwrap_or_else(|| match &entry.place {
-            Place::Path(path) => text(path),
-            Place::Uri(uri) => self.known_source(uri),
+    /// What an image is known by in records: its digest, else where it comes from; of an unknown scheme the URI itself.
+    pub(super) fn identity(&self, place: &Place, described: Option<&Entry>) -> String {
+        described.and_then(digest_of).unwrap_or_else(|| {
+            let source = self.source_of(place);
+            source.map_or_else(|_| place.to_string(), |(source, _)| source)
         })
-    }
-
-    /// What is fetched for a URI; of an unknown scheme the URI itself.
-    fn known_source(&self, uri: &str) -> String {
-        self.source_of_uri(uri)
-            .map_or_else(|_| uri.to_owned(), |(source, _)| source)
-    }
-
-    /// The same of an image that is not the catalogue's choice; `None`: there is none.
-    pub(super) fn named_identity(&self, described: Option<&Entry>) -> Option<String> {
-        let image = &self.spec.image;
-        let named = image
-            .path
-            .as_ref()
-            .and(self.facts.image.as_deref())
-            .map(text);
-        let of_uri = |uri: &Located<String>| self.known_source(&uri.value);
-        let built = || self.facts.images.built.as_ref().map(|(_, path)| text(path));
-        described
-            .and_then(digest_of)
-            .or(named)
-            .or_else(|| image.uri.as_ref().map(of_uri))
-            .or_else(built)
     }
 
     fn best_of_catalogue(
@@ -236,13 +197,9 @@ impl Resolver<'_> {
             }
             return Err(why);
         };
-        let (source, replaced) = match &entry.place {
-            Place::Path(path) => (text(path), Vec::new()),
-            Place::Uri(uri) => match self.source_of_uri(uri) {
-                Ok(found) => found,
-                Err(unknown) => return Err(format!("image `{}`: {}", entry.name, unknown.message)),
-            },
-        };
+        let (source, replaced) = self
+            .source_of(&entry.place)
+            .map_err(|unknown| format!("image `{}`: {}", entry.name, unknown.message))?;
         let first = &choice.candidates[0];
         let fits = choice
             .candidates
@@ -374,15 +331,10 @@ impl Resolver<'_> {
     /// What the job wants of an image.
     fn wanted(&self, framework: String) -> Result<Wanted, String> {
         let asked = &self.spec.framework;
-        let version = match asked
-            .version
-            .as_deref()
-            .map(VersionRange::parse)
+        let version = asked.version.as_deref().map(VersionRange::parse);
+        let version = version
             .transpose()
-        {
-            Ok(version) => version,
-            Err(why) => return Err(format!("`framework.version` cannot be compared: {why}")),
-        };
+            .map_err(|why| format!("`framework.version` cannot be compared: {why}"))?;
         let is_local = self.is_local();
         let here = &self.facts.images.here;
         let tables = self.settings.tables();
@@ -390,10 +342,13 @@ impl Resolver<'_> {
             .queues
             .iter()
             .find(|table| !is_local && Some(&table.name) == self.queue.as_ref());
-        let of_queue = |word: Option<&String>| Some((word?.clone(), table?.origin.to_string()));
-        let of_site = |word: &Option<(String, crate::config::Origin)>| {
-            word.as_ref()
-                .filter(|_| !is_local)
+        // The queue's word before the site's, with who says so.
+        let said = |of_queue: fn(&QueueTable) -> Option<&String>,
+                    of_site: Option<&(String, Origin)>| {
+            let of_queue = table.and_then(|table| Some((of_queue(table)?, &table.origin)));
+            let of_site = of_site.filter(|_| !is_local);
+            of_queue
+                .or(of_site.map(|(word, origin)| (word, origin)))
                 .map(|(word, origin)| (word.clone(), origin.to_string()))
         };
         let assumed = if is_local {
@@ -401,13 +356,9 @@ impl Resolver<'_> {
         } else {
             "as this machine; the configuration does not say"
         };
-        let arch = of_queue(table.and_then(|table| table.arch.as_ref()))
-            .or_else(|| of_site(&tables.arch))
-            .or_else(|| {
-                Some((here.arch.clone(), assumed.to_owned())).filter(|(arch, _)| !arch.is_empty())
-            });
-        let named = of_queue(table.and_then(|table| table.microarch.as_ref()))
-            .or_else(|| of_site(&tables.microarch));
+        let arch = said(|table| table.arch.as_ref(), tables.arch.as_ref())
+            .or_else(|| (!here.arch.is_empty()).then(|| (here.arch.clone(), assumed.to_owned())));
+        let named = said(|table| table.microarch.as_ref(), tables.microarch.as_ref());
         if let (Some((arch, says)), Some((name, named_by))) = (&arch, &named)
             && let Some(family) = family(name).filter(|family| family != arch)
         {

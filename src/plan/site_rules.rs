@@ -1,12 +1,12 @@
 //! The rules of the configuration: what the house forbids and requires, which rules hold for a job, and what they attach
 //! to it.
 
+use super::Step;
 use super::decisions::{Resolver, values};
 use super::secrets::shown_argv;
-use super::{PlannedResources, Step};
 use crate::config::{Condition, HouseRule, Rule, Subject, VersionRange, Wanted};
 use crate::foundation::diagnostic::Problem;
-use crate::job::{Located, Resources};
+use crate::job::Located;
 use crate::scheduler::adapter_for;
 
 impl Resolver<'_> {
@@ -91,11 +91,9 @@ impl Resolver<'_> {
                 .push(Problem::at(span.clone(), message).hinted(hint));
         }
         let (resources, spec) = (&self.plan.resources, &self.spec.resources);
-        for rule in house
-            .require
-            .iter()
-            .filter(|rule| !is_set(resources, spec, rule.key))
-        {
+        // Whether the job ends up with a value, be it from the job file or from elsewhere.
+        let is_set = |key| resources.has(key).unwrap_or(spec.spans.contains_key(key));
+        for rule in house.require.iter().filter(|rule| !is_set(rule.key)) {
             let message = format!(
                 "`resources.{}` is required at this site{}",
                 rule.key,
@@ -360,13 +358,6 @@ fn accelerators(gpus: Option<&str>) -> Vec<String> {
         .rsplit_once(':')
         .map(|(kind, _)| kind.to_ascii_lowercase());
     std::iter::once("nvidia".to_owned()).chain(kind).collect()
-}
-
-/// Says whether the job ends up with a value, be it from the job file or from elsewhere.
-fn is_set(resources: &PlannedResources, asked: &Resources, key: &str) -> bool {
-    resources
-        .has(key)
-        .unwrap_or_else(|| asked.spans.contains_key(key))
 }
 
 #[cfg(test)]

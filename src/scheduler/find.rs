@@ -178,22 +178,17 @@ fn ask(path: &Path, timeout: Duration) -> Dialect {
         return Dialect::SlurmWrapper;
     }
     match Tool::new(path).arg("--version").timeout(timeout).run() {
-        Ok(output) => Dialect::read(&output.stdout)
-            .or_else(|| Dialect::read(&output.stderr))
-            .unwrap_or_else(|| {
-                let answer = output
-                    .stdout
-                    .lines()
-                    .chain(output.stderr.lines())
-                    .find(|line| !line.trim().is_empty());
-                let answer: String = answer
-                    .unwrap_or("nothing")
-                    .trim()
-                    .chars()
-                    .take(100)
-                    .collect();
-                Dialect::Other(format!("`--version` says {answer:?}"))
-            }),
+        Ok(output) => {
+            let answers = [&output.stdout, &output.stderr];
+            let known = answers.iter().find_map(|answer| Dialect::read(answer));
+            known.unwrap_or_else(|| {
+                let mut lines = answers.iter().flat_map(|answer| answer.lines());
+                let line = lines.find(|line| !line.trim().is_empty());
+                let line = line.unwrap_or("nothing").trim();
+                let begin: String = line.chars().take(100).collect();
+                Dialect::Other(format!("`--version` says {begin:?}"))
+            })
+        }
         Err(error) => Dialect::Other(chain(&error).join(": ")),
     }
 }

@@ -4,13 +4,13 @@
 //! What Torque and OpenPBS have in common is in `pbs/`.
 
 pub mod adapter;
-mod complaint;
-pub mod explain;
+mod commands;
 pub mod find;
-mod handed_on;
 pub mod local;
 pub mod openpbs;
+mod option_value;
 mod pbs;
+pub mod printed;
 pub mod refusal;
 mod retry;
 pub mod script;
@@ -317,6 +317,15 @@ pub fn adapter_for(kind: SchedulerKind) -> &'static dyn Adapter {
     let mut all = ADAPTERS.into_iter();
     all.find(|adapter| adapter.kind() == kind)
         .unwrap_or(&local::Known)
+}
+
+/// Values with their keys, by key.
+fn by_key<K: Ord, V>(pairs: impl IntoIterator<Item = (K, V)>) -> BTreeMap<K, Vec<V>> {
+    let mut groups: BTreeMap<K, Vec<V>> = BTreeMap::new();
+    for (key, value) in pairs {
+        groups.entry(key).or_default().push(value);
+    }
+    groups
 }
 
 /// What a scheduler knows of runs.

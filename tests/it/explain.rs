@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::path::Path;
 
-use dlrun::scheduler::explain::{self, Seen};
+use dlrun::scheduler::printed::{self, Seen};
 use proptest::prelude::*;
 use serde_json::Value;
 
@@ -25,7 +25,7 @@ fn index() -> Vec<Value> {
 
 fn read(item: &Value) -> Seen {
     let file = item["file"].as_str().expect("a name");
-    explain::read(&fixture(&format!("scheduler/{file}")))
+    printed::read(&fixture(&format!("scheduler/{file}")))
         .unwrap_or_else(|| panic!("{file} is not known"))
 }
 
@@ -121,14 +121,14 @@ fn words_of_daemons_are_no_refusal() {
         "srun: error: n1: task 4: Out Of Memory",
         "srun: Job step aborted: Waiting up to 32 seconds for job step to finish.",
     ] {
-        assert_eq!(explain::read(text), None, "{text}");
+        assert_eq!(printed::read(text), None, "{text}");
     }
 }
 
 proptest! {
     #[test]
     fn no_text_is_too_strange(text in "\\PC{0,200}") {
-        let _ = explain::read(&text);
+        let _ = printed::read(&text);
     }
 
     #[test]
@@ -139,6 +139,6 @@ proptest! {
         #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss, clippy::cast_precision_loss)]
         let start = (text.len() as f64 * from) as usize;
         let piece: String = text.chars().skip(start).take(length).collect();
-        let _ = explain::read(&piece);
+        let _ = printed::read(&piece);
     }
 }

@@ -1,6 +1,5 @@
 //! From the path on the command line to a plan: reads the job file, gathers the facts of site and files, resolves.
 
-use std::collections::BTreeMap;
 use std::fs;
 use std::io::Read;
 use std::os::unix::fs::PermissionsExt;
@@ -26,10 +25,10 @@ use crate::foundation::command::find;
 use crate::foundation::diagnostic::Problem;
 use crate::image::python::{self, EnvFacts};
 use crate::image::runtime::{HostView, find_runtime};
-use crate::job::{Command, JobSpec, Overrides, OwnPython, SchedulerKind};
+use crate::job::{Command, JobSpec, Located, Overrides, OwnPython, SchedulerKind};
 use crate::learn::model::Hardware;
-use crate::observe::monitor::{cpus_effective, host_facts};
-use crate::plan::{self, Decision, ImageFacts, ModelFacts, Plan, ScriptFacts, SiteFacts};
+use crate::observe::monitor::{allowed_cpus, cpus_effective, host_facts};
+use crate::plan::{self, Decision, ModelFacts, Plan, ScriptFacts, SiteFacts};
 use crate::scheduler::script;
 
 /// More than the kernel reads of a script's first line.
@@ -337,23 +336,14 @@ impl Place {
             Command::Script(script) => Some(tidy(&workdir.join(script))),
             Command::Argv(_) => None,
         };
+        let beside = |named: &Located<PathBuf>| tidy(&dir.join(&named.value));
+        let image = spec.image.path.as_ref().map(beside);
         Self {
             script,
             workdir,
-            env_file: spec
-                .run
-                .env_file
-                .as_ref()
-                .map(|path| tidy(&dir.join(&path.value))),
-            image: spec
-                .image
-                .path
-                .as_ref()
-                .map(|path| without_parents(tidy(&dir.join(&path.value)))),
-            requirements: spec
-                .requirements
-                .as_ref()
-                .map(|path| tidy(&dir.join(&path.value))),
+            env_file: spec.run.env_file.as_ref().map(beside),
+            image: image.map(without_parents),
+            requirements: spec.requirements.as_ref().map(beside),
             venv: spec.own_python.as_ref().and_then(|own| match &own.value {
                 OwnPython::Venv(path) => Some(tidy(&dir.join(path))),
                 OwnPython::Conda(_) => None,
@@ -509,34 +499,20 @@ impl Place {
             env_file: self.env_file.clone(),
             schedulers: schedulers.found,
             passed_over: schedulers.passed_over,
-            site: None,
-            model: None,
-            hold_against_site: false,
-            targets: BTreeMap::new(),
             image: self.image.clone(),
-            images: ImageFacts::default(),
             // Looked for where its absence is a reason: `PATH` may be long, and its directories far away.
             container_runtime: (!spec.image.none && python.is_some())
                 .then(|| find_runtime(&HostView::of_this_machine(), runtime).ok())
                 .flatten(),
             python: python.cloned(),
-            cpus: allowed_cpus(),
+            cpus: allowed_cpus().map(|cpus| cpus.len() as u64),
             mpirun: wants_mpi.then(|| find("mpirun", &[])).flatten(),
             named: history::named(spec, &self.workdir),
             user: user_name(),
-            history: plan::History::default(),
             dlrun: std::env::current_exe()?,
+            ..SiteFacts::default()
         })
     }
-}
-
-/// CPUs that this process may use.
-fn allowed_cpus() -> Option<u64> {
-    let set = nix::sched::sched_getaffinity(nix::unistd::Pid::from_raw(0)).ok()?;
-    let count = (0..nix::sched::CpuSet::count())
-        .filter(|cpu| set.is_set(*cpu).unwrap_or(false))
-        .count();
-    u64::try_from(count).ok()
 }
 
 fn is_executable(path: &Path) -> bool {

@@ -19,11 +19,12 @@ pub use wanted::Wanted;
 
 use serde::{Deserialize, Serialize};
 
+use crate::foundation::clock::now_ms;
 use crate::foundation::units::{Bytes, Walltime};
 use crate::job::SchedulerKind;
 
 /// A site as its scheduler sees it.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct SiteModel {
     /// Version of this form, 1.
     pub format: u32,
@@ -54,6 +55,17 @@ pub struct SiteModel {
 impl SiteModel {
     /// The version that this dlrun writes.
     pub const FORMAT: u32 = 1;
+
+    /// A site of which nothing is known yet.
+    #[must_use]
+    pub fn asked_now(scheduler: SchedulerKind) -> Self {
+        Self {
+            format: Self::FORMAT,
+            scheduler,
+            asked_at_ms: now_ms(),
+            ..Self::default()
+        }
+    }
 }
 
 /// A queue: Slurm's partition, PBS's queue.

@@ -19,6 +19,8 @@ mod write;
 use std::ops::Range;
 
 pub use draft::Note;
+pub(crate) use size::bytes as size_in_bytes;
+pub(crate) use time::slurm as slurm_seconds;
 
 use crate::foundation::diagnostic::Problem;
 use crate::foundation::vocabulary::vocabulary;

@@ -13,7 +13,7 @@ const UNITS: [(&str, u64); 6] = [
 ];
 
 /// Reads `10 MB`, `4G`, `4gb`, `4096mb`; a bare number counts in `unit` bytes.
-pub(super) fn bytes(text: &str, unit: u64) -> Option<Bytes> {
+pub(crate) fn bytes(text: &str, unit: u64) -> Option<Bytes> {
     let text = text.trim();
     let split = text
         .find(|c: char| !c.is_ascii_digit() && c != '.')

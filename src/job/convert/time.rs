@@ -13,7 +13,7 @@ pub(super) fn seconds(text: &str) -> Option<u64> {
 }
 
 /// Slurm's forms (`sbatch(1)`, `--time`): `M`, `M:S`, `H:M:S`, `D-H`, `D-H:M`, `D-H:M:S`.
-pub(super) fn slurm(text: &str) -> Option<u64> {
+pub(crate) fn slurm(text: &str) -> Option<u64> {
     let (days, numbers) = parts(text)?;
     let factors: &[u64] = match (numbers.len(), days) {
         (1 | 2, Some(_)) => &[3600, 60],

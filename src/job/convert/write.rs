@@ -48,7 +48,6 @@ pub(super) struct Entry {
 /// A line of the job file.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Line {
-    pub(super) key: &'static str,
     /// A byte range of the job file.
     pub(super) made: Range<usize>,
     /// What it comes from: a byte range of the description.
@@ -81,7 +80,6 @@ pub(super) fn job_file(title: &str, entries: &[Entry]) -> (String, Vec<Line>) {
         let start = text.len();
         let _ = writeln!(text, "{name} = {}", shown(&entry.value));
         lines.push(Line {
-            key: entry.key,
             made: start..text.len(),
             origin: entry.origin.clone(),
         });

@@ -71,7 +71,7 @@ pub(super) struct Board {
     /// For entries that cannot be put where others see them: then this user's jobs share among themselves.
     fallback: PathBuf,
     here: Option<Here>,
-    user: u32,
+    pub(super) user: u32,
 }
 
 impl Board {
@@ -87,10 +87,7 @@ impl Board {
 
     /// Reads all entries; those of this user whose processes are gone are removed.
     pub(super) fn read(&self) -> Look {
-        let mut reading = Reading {
-            look: Look::default(),
-            sessions: None,
-        };
+        let mut reading = Reading::default();
         let Some(here) = &self.here else {
             return reading.look;
         };
@@ -174,33 +171,25 @@ impl Board {
     /// A directory for this user's entries, and what is wrong where others cannot see it.
     pub(super) fn own_dir(&self) -> io::Result<(OwnDir, Option<String>)> {
         let shared = PrivateDir::own_in_shared(&self.shared, PREFIX).map_err(io::Error::other);
-        shared
-            .and_then(OwnDir::open)
-            .map(|dir| (dir, None))
-            .or_else(|error| {
-                let dir =
-                    OwnDir::open(PrivateDir::create(&self.fallback).map_err(io::Error::other)?)?;
-                let shared = self.shared.display();
-                Ok((
-                    dir,
-                    Some(format!(
-                        "other users' jobs do not see this one: no directory in `{shared}`: {error}"
-                    )),
-                ))
-            })
+        let error = match shared.and_then(OwnDir::open) {
+            Ok(dir) => return Ok((dir, None)),
+            Err(error) => error,
+        };
+        let fallback = PrivateDir::create(&self.fallback).map_err(io::Error::other)?;
+        let shared = self.shared.display();
+        let warning =
+            format!("other users' jobs do not see this one: no directory in `{shared}`: {error}");
+        Ok((OwnDir::open(fallback)?, Some(warning)))
     }
 
     /// The entry of a job of this user, as others will see it.
     pub(super) fn entry_of(&self, ticket: &super::ticket::Ticket) -> Option<Entry> {
         Some(Entry::new(ticket, ticket.runner?, self.here.clone()?))
     }
-
-    pub(super) fn user(&self) -> u32 {
-        self.user
-    }
 }
 
 /// What a look has gathered so far.
+#[derive(Default)]
 struct Reading {
     look: Look,
     sessions: Option<Sessions>,

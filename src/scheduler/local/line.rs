@@ -1,11 +1,10 @@
 //! Whose turn it is: first come, first served, and nobody overtakes a large job. And in words, what a job waits for.
 
-use std::collections::BTreeMap;
-
 use nix::unistd::{Uid, User};
 
 use super::board::{Look, Seen};
 use super::share::{Machine, Share};
+use crate::scheduler::by_key;
 
 /// Jobs that are named.
 const NAMED: usize = 3;
@@ -30,10 +29,7 @@ pub(super) fn line(look: &Look) -> Vec<&Seen> {
         .filter(|seen| !is_running(seen))
         .collect();
     places.sort_by_key(|seen| (seen.changed, seen.user, seen.entry.runner));
-    let mut by_user: BTreeMap<u32, Vec<&Seen>> = BTreeMap::new();
-    places
-        .iter()
-        .for_each(|seen| by_user.entry(seen.user).or_default().push(seen));
+    let mut by_user = by_key(places.iter().map(|seen| (seen.user, *seen)));
     for jobs in by_user.values_mut() {
         jobs.sort_by_key(|seen| {
             std::cmp::Reverse((seen.entry.queued_at_ms, seen.changed, seen.entry.runner))

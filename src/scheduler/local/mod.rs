@@ -31,7 +31,7 @@ use crate::config::site::SiteModel;
 use crate::foundation::clock::now_ms;
 use crate::foundation::command::spawn_detached;
 use crate::job::{ArraySpec, JobId, JobState, SchedulerKind};
-use crate::record::{ExitStatus, QueueEntry};
+use crate::record::QueueEntry;
 use board::{Board, Look};
 use share::{Asked, Machine};
 use ticket::{Phase, Ticket};
@@ -76,28 +76,6 @@ fn file_error(what: &'static str, path: &Path) -> impl FnOnce(io::Error) -> Sche
     move |source| SchedulerError::File { what, path, source }
 }
 
-/// Creates the output file of the next job id, which nobody has used in that directory: `NAME-L7.out`. One whose name has no id
-/// is appended to.
-fn create_output(plan: &crate::launch::Plan, first: u64) -> Result<(u64, PathBuf), SchedulerError> {
-    let mut number = first;
-    loop {
-        let path = plan.output_of(&format!("L{number}"));
-        // Who wants one file for all runs of a job gets it.
-        let is_own = plan.has_own_output();
-        match OpenOptions::new()
-            .create(true)
-            .create_new(is_own)
-            .append(true)
-            .mode(0o666)
-            .open(&path)
-        {
-            Ok(_) => return Ok((number, path)),
-            Err(error) if error.kind() == io::ErrorKind::AlreadyExists => number += 1,
-            Err(source) => return Err(file_error("create the output file", &path)(source)),
-        }
-    }
-}
-
 impl Scheduler for Local {
     fn command_line(&self, submission: &Submission<'_>) -> Vec<String> {
         vec![
@@ -108,9 +86,7 @@ impl Scheduler for Local {
 
     fn submit(&self, submission: &Submission<'_>) -> Result<Submitted, SchedulerError> {
         let plan = submission.plan;
-        let counter = counter::Counter::lock(&self.queue_dir)?;
-        let (number, output) = create_output(plan, counter.next())?;
-        counter.used(number)?;
+        let (number, output) = counter::numbered_output(&self.queue_dir, plan)?;
         let ticket = Ticket {
             format: Ticket::FORMAT,
             run_id: submission.run_id.clone(),
@@ -212,19 +188,7 @@ impl Scheduler for Local {
 
     /// This machine alone, with one queue that has no name.
     fn site(&self) -> Result<SiteModel, SchedulerError> {
-        Ok(SiteModel {
-            format: SiteModel::FORMAT,
-            scheduler: SchedulerKind::Local,
-            version: None,
-            asked_at_ms: now_ms(),
-            accounting: None,
-            accounts_memory: None,
-            max_array_index: None,
-            max_array_elements: None,
-            queues: Vec::new(),
-            nodes: Vec::new(),
-            licenses: Vec::new(),
-        })
+        Ok(SiteModel::asked_now(SchedulerKind::Local))
     }
 }
 
@@ -327,13 +291,4 @@ fn open_append(path: &Path) -> io::Result<File> {
         .append(true)
         .mode(0o666)
         .open(path)
-}
-
-fn exit_of(status: nix::sys::wait::WaitStatus) -> Option<ExitStatus> {
-    use nix::sys::wait::WaitStatus;
-    match status {
-        WaitStatus::Exited(_, code) => Some(ExitStatus::Code(code)),
-        WaitStatus::Signaled(_, signal, _) => Some(ExitStatus::Signal(signal as i32)),
-        _ => None,
-    }
 }

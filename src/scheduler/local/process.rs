@@ -6,6 +6,8 @@ use std::fs;
 use nix::unistd::Pid;
 use serde::{Deserialize, Serialize};
 
+use crate::scheduler::by_key;
+
 /// One process for the whole of its life.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub(super) struct Identity {
@@ -43,16 +45,11 @@ pub(super) struct Sessions(BTreeMap<i32, Vec<i32>>);
 
 impl Sessions {
     pub(super) fn now() -> Self {
-        let mut sessions = Self::default();
-        for (pid, stat) in pids()
+        let stats = pids()
             .into_iter()
-            .filter_map(|pid| Some((pid, Stat::read(pid)?)))
-        {
-            if stat.state != 'Z' {
-                sessions.0.entry(stat.session).or_default().push(pid);
-            }
-        }
-        sessions
+            .filter_map(|pid| Some((pid, Stat::read(pid)?)));
+        let alive = stats.filter(|(_, stat)| stat.state != 'Z');
+        Self(by_key(alive.map(|(pid, stat)| (stat.session, pid))))
     }
 
     /// Says whether `user` has a process in the session that `leader` led. The kernel gives a pid to nobody else while a

@@ -15,7 +15,7 @@ use nix::unistd::{Pid, getpid, setsid};
 use super::process::{Identity, left_over};
 use super::ticket::{Phase, Ticket};
 use super::turn::Turn;
-use super::{exit_of, file_error, open_append};
+use super::{file_error, open_append};
 use crate::foundation::clock::{booted_at_ms, count_from, now_ms};
 use crate::foundation::command::{TrainingCommand, spawn_training};
 use crate::foundation::diagnostic::chain;
@@ -224,7 +224,12 @@ fn reap(shell: Pid) -> Option<ExitStatus> {
     loop {
         match waitpid(None, Some(WaitPidFlag::WNOHANG)) {
             Ok(WaitStatus::StillAlive) | Err(_) => return exit,
-            Ok(status) if status.pid() == Some(shell) => exit = exit_of(status).or(exit),
+            Ok(WaitStatus::Exited(pid, code)) if pid == shell => {
+                exit = Some(ExitStatus::Code(code))
+            }
+            Ok(WaitStatus::Signaled(pid, signal, _)) if pid == shell => {
+                exit = Some(ExitStatus::Signal(signal as i32));
+            }
             Ok(_) => {}
         }
     }

@@ -53,7 +53,7 @@ impl Turn {
             let entry = entry
                 .ok_or_else(|| std::io::Error::other("the kernel does not name this process"))?;
             let dir = Rc::new(dir);
-            let published = dir.publish(Kind::Wait, board.user(), &entry)?;
+            let published = dir.publish(Kind::Wait, board.user, &entry)?;
             ticket.warning = warning;
             Ok((dir, published))
         });

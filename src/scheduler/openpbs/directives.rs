@@ -1,9 +1,8 @@
 //! A plan's resources as options of `qsub`, once as `#PBS` lines and once for the command line.
 
-use std::collections::BTreeMap;
-
 use crate::job::{IndexRange, Mail};
 use crate::launch::{Plan, PlannedResources};
+use crate::scheduler::by_key;
 use crate::scheduler::pbs::options::{self, Flag, clock, mail_letters, names, times_and_mail};
 
 /// The options that say what the job needs. They go on the command line as well: what is there beats `#PBS` lines,
@@ -91,22 +90,20 @@ fn place(resources: &PlannedResources) -> Option<String> {
 
 /// `0-99:2%8`. A range must have two ends: `7-8:2` is 7 alone.
 fn indexes((range, limit): (IndexRange, Option<u32>)) -> String {
-    let IndexRange { first, last, step } = range;
-    let range = match step {
-        _ if first == last => format!("{first}-{}:2", first + 1),
-        1 => format!("{first}-{last}"),
-        step => format!("{first}-{last}:{step}"),
+    let first = range.first;
+    let range = match first == range.last {
+        true => format!("{first}-{}:2", first + 1),
+        false => range.to_string(),
     };
     limit.map_or(range.clone(), |limit| format!("{range}%{limit}"))
 }
 
 /// `afterok:14.srv:15.srv,afterany:16.srv`: all must hold.
 fn depends(resources: &PlannedResources) -> Option<String> {
-    let mut by_kind: BTreeMap<_, Vec<&str>> = BTreeMap::new();
-    for depend in &resources.depends {
-        let ids = depend.job_ids.iter().map(|id| id.0.as_str());
-        by_kind.entry(depend.kind).or_default().extend(ids);
-    }
+    let by_kind = by_key(resources.depends.iter().flat_map(|depend| {
+        let ids = depend.job_ids.iter();
+        ids.map(|id| (depend.kind, id.0.as_str()))
+    }));
     let all: Vec<String> = by_kind
         .iter()
         .map(|(kind, ids)| format!("{kind}:{}", ids.join(":")))

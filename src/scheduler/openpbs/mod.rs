@@ -7,8 +7,9 @@ pub(super) mod json;
 mod qstat;
 
 use super::adapter::{Asked, Findings, Lack};
+use super::commands::{Commands, Words};
+use super::pbs::adapter::BUSY;
 use super::pbs::answer::Thing;
-use super::pbs::commands::Commands;
 use super::pbs::dialect::Dialect;
 use super::pbs::handed_through::NO_WAIT;
 use super::pbs::job_file::{are_words, is_word};
@@ -16,7 +17,7 @@ use super::pbs::site::{model, up};
 use super::pbs::values::size;
 use super::{JobRef, SchedulerError, Submission};
 use crate::config::site::{NodeType, SiteModel};
-use crate::job::{ArraySpec, JobId, MailEvent, SchedulerKind};
+use crate::job::{ArraySpec, IndexRange, JobId, MailEvent, SchedulerKind};
 
 /// OpenPBS.
 pub static OPENPBS: Dialect = Dialect {
@@ -49,25 +50,29 @@ pub static OPENPBS: Dialect = Dialect {
     gives_whole_nodes: false,
     index: "PBS_ARRAY_INDEX",
     pbsdsh: "--",
-    // Exit codes differ by command: 255, 162, 1.
-    unreachable: &[
-        "cannot connect to server",
-        "Couldn't connect to cluster",
-        "Connection refused",
-        "Unknown Host",
-        "Unable to authenticate connection",
-    ],
-    unanswered: &[
-        "Batch protocol error",
-        "Communication failure",
-        "No free connections",
-        "timed out",
-    ],
+    words: Words {
+        scheduler: SchedulerKind::OpenPbs.as_str(),
+        // Exit codes differ by command: 255, 162, 1.
+        unreachable: &[
+            "cannot connect to server",
+            "Couldn't connect to cluster",
+            "Connection refused",
+            "Unknown Host",
+            "Unable to authenticate connection",
+        ],
+        unanswered: &[
+            "Batch protocol error",
+            "Communication failure",
+            "No free connections",
+            "timed out",
+        ],
+        busy: &BUSY,
+    },
     requested: directives::requested,
     output_line: |_| None,
     spool,
     job_variables: &["NCPUS", "OMP_NUM_THREADS", "TMPDIR"],
-    queue: qstat::queue,
+    entries: qstat::ask,
     // It comes with every question; the server keeps two weeks unless the site says otherwise.
     keeps_history: true,
     deletions,
@@ -141,11 +146,8 @@ fn names(job_id: &JobId, own: Option<&ArraySpec>) -> Vec<String> {
     let Some(own) = own else {
         return vec![job_id.0.clone()];
     };
-    let one = |range: &ArraySpec| job_id.0.replacen("[]", &format!("[{range}]"), 1);
-    own.ranges()
-        .iter()
-        .map(|range| one(&ArraySpec::of_range(*range)))
-        .collect()
+    let one = |range: &IndexRange| job_id.0.replacen("[]", &format!("[{range}]"), 1);
+    own.ranges().iter().map(one).collect()
 }
 
 /// `qstat -B`, `qstat -Q` and `pbsnodes -a`, each with `-f -F json`.

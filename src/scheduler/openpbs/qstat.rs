@@ -7,41 +7,31 @@
 //! The answer is text: of several jobs that are asked for as JSON, a `qstat` that makes it by a library (23.06;
 //! `display_statjob` in `qstat.c`) prints the first alone, without a word and with status 0.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 
 use crate::foundation::command::Output;
 use crate::job::{JobState, SchedulerKind};
 use crate::record::QueueEntry;
+use crate::scheduler::SchedulerError;
+use crate::scheduler::commands::Commands;
 use crate::scheduler::pbs::answer::{Thing, read_text};
-use crate::scheduler::pbs::commands::Commands;
-use crate::scheduler::pbs::own::own_entries;
 use crate::scheduler::pbs::values::whole_jobs;
 use crate::scheduler::pbs::{ids, job};
-use crate::scheduler::{Entries, JobRef, SchedulerError};
 
 /// Exit codes of a `qstat` that has an answer: all found, some unknown (`PBSE_UNKJOBID`, 15001), some over where `-x` was
 /// not given (`PBSE_HISTJOBID`, 15139), each modulo 256.
 const ANSWERED: [i32; 3] = [0, 153, 35];
 
-/// Ids in one question: a command line takes 128 KiB and more.
-const IDS_AT_A_TIME: usize = 1000;
-
 /// What a server says that keeps no history (`PBSE_JOBHISTNOTSET`), even of jobs that it has.
 const NO_HISTORY: &str = "not configured to maintain job history";
 
-pub(super) fn queue(openpbs: &Commands, jobs: &[JobRef]) -> Result<Entries, SchedulerError> {
-    let ids: BTreeSet<&str> = jobs.iter().map(|job| job.job_id.0.as_str()).collect();
-    let ids: Vec<&str> = ids.into_iter().collect();
-    let mut found = Vec::new();
-    for some in ids.chunks(IDS_AT_A_TIME) {
-        let mut output = qstat(openpbs, &["-x"], some)?;
-        if output.stderr.contains(NO_HISTORY) {
-            output = qstat(openpbs, &[], some)?;
-        }
-        let output = openpbs.answer("qstat", output, &ANSWERED, "list jobs")?;
-        found.extend(entries(&read_text(whole_jobs(&output.stdout))));
+pub(super) fn ask(openpbs: &Commands, ids: &[&str]) -> Result<Vec<QueueEntry>, SchedulerError> {
+    let mut output = qstat(openpbs, &["-x"], ids)?;
+    if output.stderr.contains(NO_HISTORY) {
+        output = qstat(openpbs, &[], ids)?;
     }
-    Ok(own_entries(jobs, &found))
+    let output = openpbs.answer("qstat", output, &ANSWERED, "list jobs")?;
+    Ok(entries(&read_text(whole_jobs(&output.stdout))))
 }
 
 /// Jobs in full with the elements of arrays, without broken lines.
@@ -76,7 +66,9 @@ mod tests {
     use super::*;
     use crate::job::{JobId, RunId};
     use crate::record::ExitStatus;
+    use crate::scheduler::JobRef;
     use crate::scheduler::openpbs::json;
+    use crate::scheduler::pbs::own::own_entries;
 
     fn job(number: u8, id: &str, submitted_at_ms: u64) -> JobRef {
         JobRef {

@@ -1,35 +1,47 @@
 //! What both PBS do, by what differs between them.
 
+use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use super::commands::Commands;
 use super::dialect::Dialect;
 use super::options::{Flag, argv, variables};
-use super::{handed_through, ids, job_file, qsub, script};
+use super::own::own_entries;
+use super::{handed_through, ids, job_file, script};
 use crate::config::site::SiteModel;
 use crate::foundation::diagnostic::Problem;
 use crate::job::{ArraySpec, Located, SchedulerKind};
 use crate::launch::{Plan, PlannedResources};
 use crate::scheduler::adapter::{Adapter, Asked, Elsewhere, Findings, Lack};
-use crate::scheduler::complaint::Words;
+use crate::scheduler::commands::Commands;
 use crate::scheduler::{
     Entries, JobRef, Reach, Scheduler, SchedulerError, Submission, Submitted, output_file,
 };
+
+/// What names the server and the installation to PBS's commands, and is no part of a job.
+const KEPT_VARIABLES: [&str; 4] = ["PBS_CONF_FILE", "PBS_SERVER", "PBS_DEFAULT", "PBS_EXEC"];
+
+/// Ids in one question: a command line takes 128 KiB and more.
+const IDS_AT_A_TIME: usize = 1000;
+
+/// Words of a server that takes no jobs at the moment (`pbs_error_db.h` of Torque 6.1.3, `pbs_messages.c` of OpenPBS 23.06).
+pub(in crate::scheduler) const BUSY: [&str; 4] = [
+    "Too many open connections",
+    "Resource temporarily unavailable",
+    "currently too busy to service this request",
+    "Possible transient failure",
+];
 
 impl Dialect {
     /// Commands are looked for in `bin_dir`, then in `PATH`; each may take `timeout`.
     #[must_use]
     pub fn with_commands(&'static self, bin_dir: Option<PathBuf>, timeout: Duration) -> Pbs {
         let commands = Commands {
-            words: Words {
-                scheduler: self.kind.as_str(),
-                unreachable: self.unreachable,
-                unanswered: self.unanswered,
-                busy: &qsub::BUSY,
-            },
+            words: self.words,
             bin_dirs: bin_dir.into_iter().collect(),
             timeout,
+            // `qstat` writes times in the zone of its environment.
+            pinned: |tool| tool.env("TZ", "UTC0"),
         };
         Pbs {
             dialect: self,
@@ -163,7 +175,7 @@ impl Scheduler for Pbs {
     fn submit(&self, submission: &Submission<'_>) -> Result<Submitted, SchedulerError> {
         let plan = submission.plan;
         let has = |name: &str| std::env::var_os(name).is_some();
-        let mut tool = self.commands.qsub();
+        let mut tool = self.commands.submitting("qsub", &KEPT_VARIABLES);
         // PBS gives the job the directory of `qsub` (`PBS_O_WORKDIR`).
         if Path::new(&plan.workdir).is_dir() {
             tool = tool.current_dir(&plan.workdir);
@@ -186,7 +198,13 @@ impl Scheduler for Pbs {
     }
 
     fn queue(&self, jobs: &[JobRef]) -> Result<Entries, SchedulerError> {
-        (self.dialect.queue)(&self.commands, jobs)
+        let ids: BTreeSet<&str> = jobs.iter().map(|job| job.job_id.0.as_str()).collect();
+        let ids: Vec<&str> = ids.into_iter().collect();
+        let mut found = Vec::new();
+        for some in ids.chunks(IDS_AT_A_TIME) {
+            found.extend((self.dialect.entries)(&self.commands, some)?);
+        }
+        Ok(own_entries(jobs, &found))
     }
 
     fn history(&self, jobs: &[JobRef]) -> Result<Entries, SchedulerError> {
@@ -202,9 +220,14 @@ impl Scheduler for Pbs {
     fn cancel(&self, job: &JobRef, elements: Option<&ArraySpec>) -> Result<(), SchedulerError> {
         // All are deleted before the first failure is reported.
         let delete = |arguments: Vec<String>| {
+            let commands = &self.commands;
             let id = arguments.last().cloned().unwrap_or_default();
-            let tool = self.commands.tool("qdel").args(&arguments);
-            self.commands.delete(&id, &tool, self.dialect.gone)
+            let what = format!("cancel job {id}");
+            let ran = commands.tool("qdel").args(&arguments).run();
+            let output = ran.map_err(|source| commands.failed(&what, source))?;
+            // A job that is gone is what was asked for.
+            let answer = commands.answer("qdel", output, self.dialect.gone, &what);
+            answer.map(drop)
         };
         let deleted = (self.dialect.deletions)(job, elements)
             .into_iter()

@@ -1,13 +1,14 @@
 //! What differs between Torque and OpenPBS.
 
-use super::commands::Commands;
 use super::handed_through::Letter;
 use super::options::Flag;
 use crate::config::site::SiteModel;
 use crate::job::{ArraySpec, SchedulerKind};
 use crate::launch::Plan;
+use crate::record::QueueEntry;
 use crate::scheduler::adapter::{Asked, Findings, Lack};
-use crate::scheduler::{Entries, JobRef, SchedulerError, Submission};
+use crate::scheduler::commands::{Commands, Words};
+use crate::scheduler::{JobRef, SchedulerError, Submission};
 
 /// One of the two PBS.
 pub struct Dialect {
@@ -27,10 +28,8 @@ pub struct Dialect {
     pub(in crate::scheduler) index: &'static str,
     /// Options of `pbsdsh` before the words.
     pub(in crate::scheduler) pbsdsh: &'static str,
-    /// Words by which its commands say that they never reached the server.
-    pub(in crate::scheduler) unreachable: &'static [&'static str],
-    /// Words by which they say that it was reached and its answer was not.
-    pub(in crate::scheduler) unanswered: &'static [&'static str],
+    /// What its commands say where they do nothing.
+    pub(in crate::scheduler) words: Words,
     /// The options that say what a job needs. They go on the command line as well as into the script: what is there beats
     /// `#PBS` lines and what a site's filter makes of them.
     pub(in crate::scheduler) requested: fn(&Plan) -> Vec<Flag>,
@@ -40,7 +39,9 @@ pub struct Dialect {
     pub(in crate::scheduler) spool: fn(&Submission<'_>) -> String,
     /// Variables that a job sets without a prefix, which `qsub` must not see inside of one.
     pub(in crate::scheduler) job_variables: &'static [&'static str],
-    pub(in crate::scheduler) queue: fn(&Commands, &[JobRef]) -> Result<Entries, SchedulerError>,
+    /// What the server says of jobs by their ids, and of the elements of arrays.
+    pub(in crate::scheduler) entries:
+        fn(&Commands, &[&str]) -> Result<Vec<QueueEntry>, SchedulerError>,
     /// Whether the server's answers have the jobs that are over.
     pub(in crate::scheduler) keeps_history: bool,
     /// The arguments of each `qdel` that cancels a job or some elements of it.

@@ -3,7 +3,7 @@
 use crate::foundation::diagnostic::Problem;
 use crate::job::{DependencyKind, MailEvent, kind_and_count};
 use crate::scheduler::adapter::{Asked, Elsewhere, Findings};
-use crate::scheduler::handed_on::value_of;
+use crate::scheduler::option_value::value_of;
 
 /// A word that means itself in a PBS resource list.
 pub(in crate::scheduler) fn is_word(text: &str) -> bool {

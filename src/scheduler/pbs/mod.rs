@@ -1,8 +1,7 @@
 //! What Torque and OpenPBS share: the form of options, `qsub`, `qdel`, values, the names of output files.
 
-mod adapter;
+pub(super) mod adapter;
 pub(super) mod answer;
-pub(super) mod commands;
 pub(super) mod dialect;
 pub(super) mod ends;
 pub(super) mod handed_through;
@@ -11,7 +10,6 @@ pub(super) mod job;
 pub(super) mod job_file;
 pub(super) mod options;
 pub(super) mod own;
-mod qsub;
 pub(super) mod script;
 pub(super) mod site;
 pub(super) mod values;

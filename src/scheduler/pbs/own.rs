@@ -5,25 +5,20 @@ use std::collections::BTreeMap;
 use super::ids;
 use crate::job::{ArraySpec, JobState};
 use crate::record::QueueEntry;
-use crate::scheduler::{Entries, JobRef};
+use crate::scheduler::{Entries, JobRef, by_key};
 
 /// Picks for each run the entries that are really its own: same id, and not submitted before it. A server that was set up
 /// again gives the same ids again. `entries` have the ids that PBS shows, those of elements their own.
 pub(in crate::scheduler) fn own_entries(jobs: &[JobRef], entries: &[QueueEntry]) -> Entries {
-    let mut by_number: BTreeMap<&str, Vec<&QueueEntry>> = BTreeMap::new();
-    for entry in entries {
-        by_number
-            .entry(ids::number(&entry.job_id.0))
-            .or_default()
-            .push(entry);
-    }
-    let mut submissions: BTreeMap<&str, Vec<u64>> = BTreeMap::new();
-    for job in jobs {
-        submissions
-            .entry(ids::number(&job.job_id.0))
-            .or_default()
-            .extend(job.submitted_at_ms);
-    }
+    let entries = by_key(
+        entries
+            .iter()
+            .map(|entry| (ids::number(&entry.job_id.0), entry)),
+    );
+    let submissions = jobs
+        .iter()
+        .filter_map(|job| Some((ids::number(&job.job_id.0), job.submitted_at_ms?)));
+    let submissions = by_key(submissions);
     let mut own = Entries::new();
     for job in jobs {
         let number = ids::number(&job.job_id.0);
@@ -31,7 +26,7 @@ pub(in crate::scheduler) fn own_entries(jobs: &[JobRef], entries: &[QueueEntry])
             .get(number)
             .map(Vec::as_slice)
             .unwrap_or_default();
-        let found = by_number.get(number).into_iter().flatten();
+        let found = entries.get(number).into_iter().flatten();
         let found = found.filter(|entry| job.is_own(entry.submitted_at_ms, others));
         let of_job: Vec<QueueEntry> = found.filter_map(|entry| owned(job, entry)).collect();
         // Elements say more than their array.

@@ -3,7 +3,6 @@
 use super::answer::Thing;
 use super::values::walltime;
 use crate::config::site::{NodeType, Queue, SiteModel};
-use crate::foundation::clock::now_ms;
 use crate::job::SchedulerKind;
 
 /// A site by what its server says of itself, of its queues and of its nodes.
@@ -14,21 +13,14 @@ pub(in crate::scheduler) fn model(
     nodes: impl Iterator<Item = NodeType>,
 ) -> SiteModel {
     SiteModel {
-        format: SiteModel::FORMAT,
-        scheduler: kind,
         version: server.get("pbs_version").map(str::to_owned),
-        asked_at_ms: now_ms(),
-        accounting: None,
-        accounts_memory: None,
-        // What the servers limit is the number of elements, not their indexes.
-        max_array_index: None,
-        max_array_elements: None,
         queues: queues
             .iter()
             .map(|it| queue(it, server.get("default_queue")))
             .collect(),
         nodes: grouped(nodes),
-        licenses: Vec::new(),
+        // What the servers limit is the number of elements of an array, not their indexes.
+        ..SiteModel::asked_now(kind)
     }
 }
 

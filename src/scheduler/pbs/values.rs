@@ -4,6 +4,7 @@ use jiff::civil::DateTime;
 use jiff::tz::TimeZone;
 
 use crate::foundation::units::{Bytes, Walltime};
+use crate::job::convert::size_in_bytes;
 
 /// Milliseconds since 1970 of epoch seconds, as Torque's XML has them, or of `Fri Nov 20 20:38:06 2026`, which `qstat`
 /// writes in the time zone of its own environment: it is run with UTC. Nothing happened in the second 0.
@@ -31,24 +32,7 @@ pub(in crate::scheduler) fn walltime(text: &str) -> Option<Walltime> {
 
 /// `16gb`, `394875440kb`, `1024`: units of 1024, bytes without one (`pbs_resources(7B)`, "size").
 pub(in crate::scheduler) fn size(text: &str) -> Option<Bytes> {
-    let split = text
-        .find(|c: char| !c.is_ascii_digit())
-        .unwrap_or(text.len());
-    let (number, unit) = text.split_at(split);
-    let shift = match unit.trim_end_matches(['b', 'B']).to_lowercase().as_str() {
-        "" => 0,
-        "k" => 10,
-        "m" => 20,
-        "g" => 30,
-        "t" => 40,
-        "p" => 50,
-        _ => return None,
-    };
-    number
-        .parse::<u64>()
-        .ok()?
-        .checked_mul(1 << shift)
-        .map(Bytes)
+    size_in_bytes(text, 1)
 }
 
 /// The hosts of `(n1:ncpus=8)+(n2:ncpus=8)`, `n1/0*2+n2/1`, `n404/2+n404/3`, each once.

@@ -61,11 +61,11 @@ pub(super) fn command(script: &mut String, plan: &Plan) {
     let _ = writeln!(script, "dlrun_bare={bare}");
 }
 
-pub(in crate::scheduler) fn quoted_words(argv: &[String]) -> String {
-    argv.iter()
-        .map(|word| quoted(word))
-        .collect::<Vec<_>>()
-        .join(" ")
+pub(in crate::scheduler) fn quoted_words<'w>(
+    words: impl IntoIterator<Item = &'w String>,
+) -> String {
+    let words = words.into_iter();
+    words.map(|word| quoted(word)).collect::<Vec<_>>().join(" ")
 }
 
 const NAMED: &str = r#"command -v "$dlrun_runtime" > /dev/null ||

@@ -2,7 +2,7 @@
 
 use std::fmt::Write as _;
 
-use super::{build, quoted};
+use super::{build, quoted_words};
 use crate::launch::{Plan, Step};
 
 /// Steps before the command, and the build, in the environment of the job.
@@ -13,7 +13,7 @@ pub(super) fn before(script: &mut String, plan: &Plan) {
     script.push_str(AROUND);
     script.push_str("epilogue_steps() {\n    :\n");
     for step in &plan.epilogue {
-        let _ = writeln!(script, "    epilogue_step {}", quoted_words(step));
+        let _ = writeln!(script, "    epilogue_step {}", words(step));
     }
     script.push_str("}\n");
     if plan.prologue.is_empty() && plan.build.is_none() {
@@ -21,7 +21,7 @@ pub(super) fn before(script: &mut String, plan: &Plan) {
     }
     script.push_str(BEFORE);
     for step in &plan.prologue {
-        let _ = writeln!(script, "prologue_step {}", quoted_words(step));
+        let _ = writeln!(script, "prologue_step {}", words(step));
     }
     if let Some(source) = &plan.build {
         build::build(script, source, plan.image.is_some());
@@ -36,9 +36,8 @@ pub(super) fn after_command(script: &mut String, plan: &Plan) {
     }
 }
 
-fn quoted_words(step: &Step) -> String {
-    let words = std::iter::once(&step.rule).chain(&step.command);
-    words.map(|word| quoted(word)).collect::<Vec<_>>().join(" ")
+fn words(step: &Step) -> String {
+    quoted_words(std::iter::once(&step.rule).chain(&step.command))
 }
 
 /// A step is a program: `exec` in a separate shell takes no builtin and no function.
@@ -158,7 +157,7 @@ mod tests {
             let mut command = vec!["printf".to_owned(), "%s\\001".to_owned(), "x".to_owned()];
             command.extend(texts.iter().cloned());
             let step = Step { command, rule: "it's".to_owned() };
-            let script = format!("{AROUND}{BEFORE}prologue_step {}\n", quoted_words(&step));
+            let script = format!("{AROUND}{BEFORE}prologue_step {}\n", words(&step));
             let found = Tool::new("bash").args(["-c", &script]).run().expect("bash runs").stdout;
             let expected: String = std::iter::once("x").chain(texts.iter().map(|text| &text[..])).map(|text| format!("{text}\u{1}")).collect();
             prop_assert_eq!(found, expected);

@@ -5,7 +5,7 @@ use crate::foundation::diagnostic::Problem;
 use crate::job::{Asked as Limit, Located, SchedulerKind};
 use crate::launch::{Plan, PlannedResources, Shape};
 use crate::scheduler::adapter::{Adapter, Asked, Elsewhere, Findings};
-use crate::scheduler::handed_on::value_of;
+use crate::scheduler::option_value::value_of;
 use crate::scheduler::script::{DEFAULT_IDENTITY, MINT, quoted_words};
 use crate::scheduler::{Reach, Scheduler};
 

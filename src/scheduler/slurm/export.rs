@@ -17,12 +17,8 @@ pub(super) fn is_export(option: &str) -> bool {
 
 /// What the job file asks for, for the script: `run.inherit` and the user's own directive in one. `None`: nothing.
 pub(super) fn for_script(plan: &Plan) -> Option<String> {
-    let own = last_of(&plan.directives);
     plan.inherit.as_ref()?;
-    Some(match merged(plan.inherit.as_ref(), own).as_deref() {
-        Some("") => "NONE".to_owned(),
-        list => list.unwrap_or("ALL").to_owned(),
-    })
+    list(plan, last_of(&plan.directives))
 }
 
 /// The same for the command line, where `SBATCH_EXPORT` does not beat it. `None`: nobody asked for anything, and `sbatch` goes by
@@ -30,6 +26,11 @@ pub(super) fn for_script(plan: &Plan) -> Option<String> {
 /// ours goes this way.
 pub(super) fn for_command_line(plan: &Plan) -> Option<String> {
     let own = last_of(&plan.arguments).or_else(|| last_of(&plan.directives));
+    list(plan, own)
+}
+
+/// The list with what the user wrote in Slurm's own words, as Slurm takes it.
+fn list(plan: &Plan, own: Option<&str>) -> Option<String> {
     let list = merged(plan.inherit.as_ref(), own)?;
     Some(if list.is_empty() {
         "NONE".to_owned()

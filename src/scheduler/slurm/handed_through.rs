@@ -131,18 +131,13 @@ pub(super) fn named<'n>(
                 .find(|own| name.len() > 3 && own.starts_with(name))
         });
     }
-    let letter = |own: &str| {
-        own.strip_prefix('-')
-            .filter(|own| own.len() == 1)
-            .map(str::to_owned)
-    };
     let letters = name.strip_prefix('-')?;
     let behind = letters.trim_start_matches(FLAGS);
-    exact.or_else(|| {
-        names.clone().find(|own| {
-            letter(own).is_some_and(|own| letters.starts_with(&own) || behind.starts_with(&own))
-        })
-    })
+    let is_meant = |own: &&str| {
+        let letter = own.strip_prefix('-').filter(|own| own.len() == 1);
+        letter.is_some_and(|letter| letters.starts_with(letter) || behind.starts_with(letter))
+    };
+    exact.or_else(|| names.clone().find(is_meant))
 }
 
 #[cfg(test)]

@@ -12,7 +12,6 @@ mod own;
 mod reasons;
 mod sacct;
 mod sbatch;
-mod scancel;
 mod scontrol;
 mod site;
 mod squeue;
@@ -24,12 +23,11 @@ use std::path::PathBuf;
 use std::rc::Rc;
 use std::time::Duration;
 
-use super::complaint::Words;
-use super::retry::patiently;
+use super::commands::{Commands, Words};
 use super::{Entries, JobRef, Scheduler, SchedulerError, Submission, Submitted};
 use crate::config::site::SiteModel;
-use crate::foundation::command::{CommandError, Output, Tool, find};
-use crate::job::{ArraySpec, JobState};
+use crate::foundation::command::find;
+use crate::job::{ArraySpec, JobId};
 use crate::launch::Plan;
 
 pub use adapter::Known;
@@ -38,14 +36,14 @@ pub(super) use reasons::is_hopeless;
 pub use reasons::meaning;
 pub use sbatch::OWN_VARIABLES;
 pub(super) use scontrol::{pairs as scontrol_pairs, seconds};
+pub(super) use states::state as job_state;
 
 const NAME: &str = "slurm";
 
 /// Slurm as this process reaches it.
 #[derive(Debug, Clone)]
 pub struct Slurm {
-    bin_dirs: Vec<PathBuf>,
-    timeout: Duration,
+    commands: Commands,
     /// Where `sbatch` is, once somebody asked: each miss on the way costs a file system a question.
     sbatch: Rc<OnceCell<Option<PathBuf>>>,
 }
@@ -54,9 +52,20 @@ impl Slurm {
     /// Commands are looked for in `bin_dir`, then in `PATH`; each may take `timeout`.
     #[must_use]
     pub fn new(bin_dir: Option<PathBuf>, timeout: Duration) -> Self {
-        Self {
+        let commands = Commands {
+            words: WORDS,
             bin_dirs: bin_dir.into_iter().collect(),
             timeout,
+            // Users set `SQUEUE_FORMAT` and its like, and times as epoch seconds need no time zone.
+            pinned: |tool| {
+                tool.env("SLURM_TIME_FORMAT", "%s")
+                    // Else lists of array indexes end in `...` after 64 bytes.
+                    .env("SLURM_BITSTR_LEN", "0")
+                    .env_remove_prefixes(&["SQUEUE_", "SACCT_", "SCANCEL_"])
+            },
+        };
+        Self {
+            commands,
             sbatch: Rc::default(),
         }
     }
@@ -65,33 +74,15 @@ impl Slurm {
     #[must_use]
     pub fn sbatch(&self) -> Option<PathBuf> {
         self.sbatch
-            .get_or_init(|| find("sbatch", &self.bin_dirs))
+            .get_or_init(|| find("sbatch", &self.commands.bin_dirs))
             .clone()
-    }
-
-    /// What a command printed; it is asked again where the controller gives no answer.
-    fn ask(&self, tool: &Tool, what: &str) -> Result<Output, SchedulerError> {
-        let busy =
-            |ran: &Result<Output, _>| ran.as_ref().is_ok_and(|output| WORDS.is_unanswered(output));
-        patiently(|| tool.run(), busy).map_err(failed(what.to_owned()))
-    }
-
-    /// A command with pinned output formats: users set `SQUEUE_FORMAT` and its like, and times as epoch seconds need no
-    /// time zone.
-    fn tool(&self, program: &str) -> Tool {
-        Tool::new(program)
-            .in_dirs(&self.bin_dirs)
-            .timeout(self.timeout)
-            .env("SLURM_TIME_FORMAT", "%s")
-            // Else lists of array indexes end in `...` after 64 bytes.
-            .env("SLURM_BITSTR_LEN", "0")
-            .env_remove_prefixes(&["SQUEUE_", "SACCT_", "SCANCEL_"])
     }
 }
 
 impl Scheduler for Slurm {
     fn command_line(&self, submission: &Submission<'_>) -> Vec<String> {
-        sbatch::command_line(submission)
+        let command = std::iter::once("sbatch".to_owned());
+        command.chain(sbatch::arguments(submission.plan)).collect()
     }
 
     fn submit(&self, submission: &Submission<'_>) -> Result<Submitted, SchedulerError> {
@@ -99,19 +90,30 @@ impl Scheduler for Slurm {
     }
 
     fn queue(&self, jobs: &[JobRef]) -> Result<Entries, SchedulerError> {
-        squeue::queue(self, jobs)
+        squeue::queue(&self.commands, jobs)
     }
 
     fn history(&self, jobs: &[JobRef]) -> Result<Entries, SchedulerError> {
-        sacct::history(self, jobs)
+        sacct::history(&self.commands, jobs)
     }
 
+    /// `scancel JOBID ..` or `scancel JOBID_[3,7-9] ..`. It exits with 0 for unknown ids, so its success proves nothing; the
+    /// state is asked for afterwards.
     fn cancel(&self, job: &JobRef, elements: Option<&ArraySpec>) -> Result<(), SchedulerError> {
-        scancel::cancel(self, job, elements)
+        let name = |(job_id, own): (JobId, Option<ArraySpec>)| match own {
+            Some(own) => format!("{job_id}_[{own}]"),
+            None => job_id.0,
+        };
+        let names: Vec<String> = job.jobs_of(elements).into_iter().map(name).collect();
+        let ran = self.commands.tool("scancel").args(&names).run();
+        let done = ran.and_then(|output| output.require_success("scancel"));
+        let what = || format!("cancel job {}", names.join(", "));
+        done.map(drop)
+            .map_err(|source| self.commands.failed(&what(), source))
     }
 
     fn site(&self) -> Result<SiteModel, SchedulerError> {
-        site::site(self)
+        site::site(&self.commands)
     }
 
     /// `sbatch --test-only`.
@@ -120,13 +122,8 @@ impl Scheduler for Slurm {
     }
 
     fn time(&self) -> Option<u64> {
-        site::time(self)
+        site::time(&self.commands)
     }
-}
-
-/// Slurm's word for a job's state in dlrun's words.
-pub(super) fn job_state(word: &str) -> JobState {
-    states::state(word)
 }
 
 /// Says whether a person must let a job go that waits for this reason (`JobHeldUser`, `launch failed requeued held`).
@@ -157,7 +154,3 @@ const WORDS: Words = Words {
         "Requested nodes are busy",
     ],
 };
-
-fn failed(what: String) -> impl FnOnce(CommandError) -> SchedulerError {
-    move |source| SchedulerError::from_question(NAME, what, source)
-}

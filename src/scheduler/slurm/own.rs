@@ -1,12 +1,12 @@
 //! Which of the lines that Slurm prints are about a run's own jobs.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::BTreeMap;
 
 use super::ids::{SeenId, shifted};
 use super::{reasons, states};
 use crate::job::{JobId, JobState};
 use crate::record::{ExitStatus, QueueEntry};
-use crate::scheduler::{Entries, JobRef};
+use crate::scheduler::{Entries, JobRef, by_key};
 
 /// A line about a job or about elements of one.
 #[derive(Debug, Clone)]
@@ -55,23 +55,17 @@ impl Line {
 /// one element (requeues and shrunk jobs in accounting) the latest counts, of a heterogeneous job its first component.
 pub(super) fn own_entries(jobs: &[JobRef], mut lines: Vec<Line>) -> Entries {
     lines.sort_by_key(|line| line.entry.submitted_at_ms);
-    let mut by_id: HashMap<&str, Vec<&Line>> = HashMap::new();
-    for line in &lines {
-        by_id.entry(&line.id.base).or_default().push(line);
-        // An element that is a separate run has its own id.
-        if line.id.shown != line.id.base {
-            by_id.entry(&line.id.shown).or_default().push(line);
-        }
-    }
-    let mut submissions: HashMap<&str, Vec<u64>> = HashMap::new();
-    for job in jobs {
-        for (id, _) in job.offsets() {
-            submissions
-                .entry(id.0.as_str())
-                .or_default()
-                .extend(job.submitted_at_ms);
-        }
-    }
+    // An element that is a separate run has its own id.
+    let lines = by_key(lines.iter().flat_map(|line| {
+        let shown = Some(&line.id.shown).filter(|shown| **shown != line.id.base);
+        let ids = std::iter::once(&line.id.base).chain(shown);
+        ids.map(move |id| (id.as_str(), line))
+    }));
+    let submissions = by_key(jobs.iter().flat_map(|job| {
+        let at = job.submitted_at_ms;
+        let ids = job.offsets().into_iter().map(|(id, _)| id.0.as_str());
+        ids.filter_map(move |id| Some((id, at?)))
+    }));
     let mut own = Entries::new();
     for job in jobs {
         let mut of_run = BTreeMap::new();
@@ -80,7 +74,7 @@ pub(super) fn own_entries(jobs: &[JobRef], mut lines: Vec<Line>) -> Entries {
                 .get(id.0.as_str())
                 .map(Vec::as_slice)
                 .unwrap_or_default();
-            let lines = by_id.get(id.0.as_str()).into_iter().flatten();
+            let lines = lines.get(id.0.as_str()).into_iter().flatten();
             for line in lines.filter(|line| job.is_own(line.entry.submitted_at_ms, others)) {
                 let elements = line
                     .id

@@ -69,36 +69,17 @@ SystemFailure | passes | Slurm, a file system or the network failed
 /// What a reason means, in words for people; `None` for one that says nothing or is not known.
 #[must_use]
 pub fn meaning(reason: &str) -> Option<&'static str> {
-    if let Some((_, meaning)) = known(reason) {
-        return Some(meaning);
-    }
-    match limit(reason)? {
-        Limit::PerJob => Some(
-            "it is over a limit on single jobs of its account or quality of service; change the job",
-        ),
-        Limit::Minutes => {
-            Some("its account or quality of service has used up its time, or would with this job")
-        }
-        Limit::Shared => {
-            Some("its account, user or quality of service has as much as it may have at a time")
-        }
-    }
+    known(reason).map(|(_, meaning)| meaning)
 }
 
 /// Says whether a job that waits for this reason waits for ever unless somebody does something.
 pub(super) fn is_stuck(reason: &str) -> bool {
-    match known(reason) {
-        Some((helps, _)) => helps != "passes",
-        None => limit(reason) == Some(Limit::PerJob),
-    }
+    known(reason).is_some_and(|(helps, _)| helps != "passes")
 }
 
 /// Says whether a job that waits for this reason can never start as it is.
 pub(in crate::scheduler) fn is_hopeless(reason: &str) -> bool {
-    match known(reason) {
-        Some((helps, _)) => helps == "never",
-        None => limit(reason) == Some(Limit::PerJob),
-    }
+    known(reason).is_some_and(|(helps, _)| helps == "never")
 }
 
 /// What a reason says of the end: `RaisedSignal:9(Killed)`, from 24.11 on. `NonZeroExitCode` has no number.
@@ -118,8 +99,8 @@ pub(super) fn for_state(reason: Option<String>, state: JobState) -> Option<Strin
 }
 
 /// What helps, and the meaning.
-fn known(reason: &str) -> Option<(&'static str, &'static str)> {
-    let reason = reason.trim().trim_start_matches('(');
+fn known(text: &str) -> Option<(&'static str, &'static str)> {
+    let reason = text.trim().trim_start_matches('(');
     let rows = REASONS.lines().filter_map(|row| {
         let (word, rest) = row.split_once(" | ")?;
         let after = reason.strip_prefix(word)?;
@@ -127,45 +108,45 @@ fn known(reason: &str) -> Option<(&'static str, &'static str)> {
         let is_whole = !after.starts_with(|c: char| c.is_ascii_alphanumeric());
         is_whole.then_some((word.len(), rest.split_once(" | ")?))
     });
-    rows.max_by_key(|(length, _)| *length).map(|(_, row)| row)
+    let longest = rows.max_by_key(|(length, _)| *length);
+    longest.map(|(_, row)| row).or_else(|| limit(text))
 }
 
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Limit {
-    /// On what one job may ask for: it never fits.
-    PerJob,
-    /// On time that is used up; it comes back with the site's next period, if at all.
-    Minutes,
-    /// On what several jobs have together: it passes when they end.
-    Shared,
-}
+/// A limit on what one job may ask for: it never fits.
+const PER_JOB: (&str, &str) = (
+    "never",
+    "it is over a limit on single jobs of its account or quality of service; change the job",
+);
+/// A limit on time that is used up; it comes back with the site's next period, if at all.
+const USED_UP: (&str, &str) = (
+    "passes",
+    "its account or quality of service has used up its time, or would with this job",
+);
+/// A limit on what several jobs have together: it passes when they end.
+const SHARED: (&str, &str) = (
+    "passes",
+    "its account, user or quality of service has as much as it may have at a time",
+);
 
 /// The families `AssocMax..`, `AssocGrp..`, `QOSMax..`, `QOSMin..`, `QOSGrp..`: more than a hundred words by resource.
-fn limit(reason: &str) -> Option<Limit> {
+fn limit(reason: &str) -> Option<(&'static str, &'static str)> {
     // Some programs print refusals in small letters.
     let small = reason.to_ascii_lowercase();
     let rest = small
         .strip_prefix("assoc")
         .or_else(|| small.strip_prefix("qos"))?;
     let word = rest.split(|c: char| !c.is_ascii_alphanumeric()).next()?;
-    if word.starts_with("grp") {
-        // `GrpCPURunMinutesLimit` is about what runs at the moment.
-        let used_up =
-            word == "grpwalllimit" || (word.contains("minutes") && !word.contains("runminutes"));
-        return Some(if used_up {
-            Limit::Minutes
-        } else {
-            Limit::Shared
-        });
-    }
-    let bounds = word.starts_with("max") || word.starts_with("min");
-    let single = ["perjob", "pernode", "wallduration"]
-        .iter()
-        .any(|part| word.contains(part));
-    match bounds {
-        true if single || word.starts_with("min") => Some(Limit::PerJob),
-        true => Some(Limit::Shared),
-        false => None,
+    // `GrpCPURunMinutesLimit` is about what runs at the moment.
+    let is_used_up =
+        word == "grpwalllimit" || (word.contains("minutes") && !word.contains("runminutes"));
+    let single = ["perjob", "pernode", "wallduration"];
+    match word.get(..3)? {
+        "grp" if is_used_up => Some(USED_UP),
+        "grp" => Some(SHARED),
+        "min" => Some(PER_JOB),
+        "max" if single.iter().any(|part| word.contains(part)) => Some(PER_JOB),
+        "max" => Some(SHARED),
+        _ => None,
     }
 }
 

@@ -4,16 +4,17 @@
 //! (22.05 and 24.11), so of a job that failed by one of two codes both are shown and none is taken for true. Times are epoch
 //! seconds (`SLURM_TIME_FORMAT=%s`); names, which may hold a `|`, are not asked for.
 
+use super::NAME;
 use super::own::{Line, own_entries};
 use super::squeue::questions;
-use super::{NAME, Slurm, failed};
 use crate::job::JobState;
 use crate::record::ExitStatus;
+use crate::scheduler::commands::Commands;
 use crate::scheduler::{Entries, JobRef, SchedulerError};
 
 const FORMAT: &str = "--format=JobID,State,ExitCode,Submit,Start,End,NodeList,Reason";
 
-pub(super) fn history(slurm: &Slurm, jobs: &[JobRef]) -> Result<Entries, SchedulerError> {
+pub(super) fn history(slurm: &Commands, jobs: &[JobRef]) -> Result<Entries, SchedulerError> {
     let mut lines = Vec::new();
     for ids in questions(jobs) {
         lines.extend(ask(slurm, &ids)?.lines().filter_map(line));
@@ -21,7 +22,7 @@ pub(super) fn history(slurm: &Slurm, jobs: &[JobRef]) -> Result<Entries, Schedul
     Ok(own_entries(jobs, lines))
 }
 
-fn ask(slurm: &Slurm, ids: &str) -> Result<String, SchedulerError> {
+fn ask(slurm: &Commands, ids: &str) -> Result<String, SchedulerError> {
     let tool = slurm
         .tool("sacct")
         .args(["--noheader", "--parsable2", "--allocations", FORMAT])
@@ -35,7 +36,7 @@ fn ask(slurm: &Slurm, ids: &str) -> Result<String, SchedulerError> {
             scheduler: NAME,
             source: Some(source),
         }),
-        Err(source) => Err(failed("list past jobs".to_owned())(source)),
+        Err(source) => Err(slurm.failed("list past jobs", source)),
     }
 }
 

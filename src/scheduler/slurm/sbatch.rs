@@ -21,7 +21,7 @@ pub const OWN_VARIABLES: [&str; 5] = [
 ];
 
 /// The arguments after `sbatch`.
-fn arguments(plan: &Plan) -> Vec<String> {
+pub(super) fn arguments(plan: &Plan) -> Vec<String> {
     let mut arguments = vec!["--parsable".to_owned(), format!("--chdir={}", plan.workdir)];
     arguments.extend(directives::requested(plan));
     arguments.extend(export::for_command_line(plan).map(|list| format!("--export={list}")));
@@ -33,11 +33,6 @@ fn arguments(plan: &Plan) -> Vec<String> {
             .cloned(),
     );
     arguments
-}
-
-pub(super) fn command_line(submission: &Submission<'_>) -> Vec<String> {
-    let command = std::iter::once("sbatch".to_owned());
-    command.chain(arguments(submission.plan)).collect()
 }
 
 pub(super) fn submit(
@@ -89,41 +84,26 @@ fn configured() -> Result<(), SchedulerError> {
     let Some(path) = std::env::var_os("SLURM_CONF").map(PathBuf::from) else {
         return Ok(());
     };
-    match std::fs::metadata(&path) {
-        Ok(_) => Ok(()),
-        Err(source) => Err(SchedulerError::File {
-            what: "read what SLURM_CONF names,",
-            path,
-            source,
-        }),
-    }
+    let what = "read what SLURM_CONF names,";
+    let found = std::fs::metadata(&path).map(drop);
+    found.map_err(|source| SchedulerError::File { what, path, source })
 }
 
 /// Of the user's environment they would add GPUs to those that `--gres` asks for.
 const GPU_VARIABLES: [&str; 2] = ["SBATCH_GPUS", "SBATCH_GPUS_PER_NODE"];
 
 fn sbatch(slurm: &Slurm, plan: &Plan) -> Tool {
-    // `sbatch` hands its environment to the job, so nothing of ours is put into it.
+    let tool = slurm.commands.submitting("sbatch", &KEPT_VARIABLES);
     let found = slurm
         .sbatch()
         .and_then(|file| Some(file.parent()?.to_owned()));
-    let tool = Tool::new("sbatch")
-        .in_dirs(found.as_slice())
-        .in_dirs(&slurm.bin_dirs)
-        .timeout(slurm.timeout)
-        .keep_locale()
-        // Submitting from inside a job: its shape must not leak into the new one.
-        .env_remove_prefixes(&["SLURM_", "PBS_", "DLRUN_"]);
+    let tool = tool.in_dirs(found.as_slice());
     let tool = OWN_VARIABLES.iter().fold(tool, Tool::env_remove);
     let asks_for_gpus = plan.resources.gpus_per_node.is_some();
-    let tool = GPU_VARIABLES
+    GPU_VARIABLES
         .iter()
         .filter(|_| asks_for_gpus)
-        .fold(tool, Tool::env_remove);
-    let kept = KEPT_VARIABLES
-        .iter()
-        .filter_map(|name| Some((name, std::env::var_os(name)?)));
-    kept.fold(tool, |tool, (name, value)| tool.env(name, value))
+        .fold(tool, Tool::env_remove)
 }
 
 /// What names a cluster and the user to the schedulers' commands, and is no part of a job's shape.

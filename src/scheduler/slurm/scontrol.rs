@@ -2,6 +2,8 @@
 //!
 //! Values hold blanks and `=` themselves (names, comments, commands, the reason of a node).
 
+use crate::job::convert::slurm_seconds;
+
 /// The pairs of one record. A pair begins only where a known kind of key does: a capital letter at the beginning or after a
 /// blank, letters up to the `=`.
 pub(in crate::scheduler) fn pairs(record: &str) -> Vec<(&str, &str)> {
@@ -30,24 +32,8 @@ pub(in crate::scheduler) fn pairs(record: &str) -> Vec<(&str, &str)> {
 /// `[D-]HH:MM:SS`, `MM:SS`, `D-HH`, in seconds (`squeue(1)`, `scontrol(1)`); `sacct` prints fractions of the last, which are
 /// left out. `UNLIMITED`, `INVALID`, `NOT_SET` and `Partition_Limit` are no time.
 pub(in crate::scheduler) fn seconds(text: &str) -> Option<u64> {
-    let (days, clock) = match text.trim().split_once('-') {
-        Some((days, clock)) => (Some(days.parse::<u64>().ok()?), clock),
-        None => (None, text.trim()),
-    };
-    let clock = clock.split('.').next().unwrap_or_default();
-    let parts: Option<Vec<u64>> = clock.split(':').map(|part| part.parse().ok()).collect();
-    let (hours, minutes, seconds) = match (&parts?[..], days) {
-        (&[hours, minutes, seconds], _) => (hours, minutes, seconds),
-        (&[hours, minutes], Some(_)) => (hours, minutes, 0),
-        (&[hours], Some(_)) => (hours, 0, 0),
-        (&[minutes, seconds], None) => (0, minutes, seconds),
-        _ => return None,
-    };
-    let days = days.unwrap_or(0).checked_mul(86_400)?;
-    let hours = hours.checked_mul(3600)?;
-    days.checked_add(hours)?
-        .checked_add(minutes.checked_mul(60)?)?
-        .checked_add(seconds)
+    // A number alone, which `sbatch` takes for minutes, is none of these forms.
+    slurm_seconds(text).filter(|_| text.contains([':', '-']))
 }
 
 #[cfg(test)]

@@ -3,16 +3,16 @@
 
 use std::collections::BTreeMap;
 
+use super::gres;
 use super::scontrol::{pairs, seconds};
 use super::states::reason;
-use super::{Slurm, failed, gres};
 use crate::config::site::{NodeType, Queue, SiteModel};
-use crate::foundation::clock::now_ms;
 use crate::foundation::units::{Bytes, Walltime};
 use crate::job::SchedulerKind;
 use crate::scheduler::SchedulerError;
+use crate::scheduler::commands::Commands;
 
-pub(super) fn site(slurm: &Slurm) -> Result<SiteModel, SchedulerError> {
+pub(super) fn site(slurm: &Commands) -> Result<SiteModel, SchedulerError> {
     let config = ask(slurm, "scontrol", &["show", "config"])?;
     let partitions = ask(
         slurm,
@@ -23,18 +23,15 @@ pub(super) fn site(slurm: &Slurm) -> Result<SiteModel, SchedulerError> {
     // A site without licences may say so with an exit code.
     let licenses = ask(slurm, "scontrol", &["--oneliner", "show", "license"]).unwrap_or_default();
     Ok(SiteModel {
-        format: SiteModel::FORMAT,
-        scheduler: SchedulerKind::Slurm,
         version: setting(&config, "SLURM_VERSION").map(str::to_owned),
-        asked_at_ms: now_ms(),
         accounting: setting(&config, "AccountingStorageType")
             .map(|kind| !kind.ends_with("/none") && kind != "(null)"),
         accounts_memory: accounts_memory(&config),
         max_array_index: largest_index(&config),
-        max_array_elements: None,
         queues: partitions.lines().filter_map(queue).collect(),
         nodes: node_types(&nodes),
         licenses: licenses.lines().filter_map(license).collect(),
+        ..SiteModel::asked_now(SchedulerKind::Slurm)
     })
 }
 
@@ -47,15 +44,17 @@ fn accounts_memory(config: &str) -> Option<bool> {
     )
 }
 
-fn ask(slurm: &Slurm, program: &str, arguments: &[&str]) -> Result<String, SchedulerError> {
+fn ask(slurm: &Commands, program: &str, arguments: &[&str]) -> Result<String, SchedulerError> {
     let what = format!("describe the site (`{program} {}`)", arguments.join(" "));
     let output = slurm.ask(&slurm.tool(program).args(arguments), &what)?;
     let output = output.require_success(program);
-    output.map(|output| output.stdout).map_err(failed(what))
+    output
+        .map(|output| output.stdout)
+        .map_err(|source| slurm.failed(&what, source))
 }
 
 /// What time it is on the controller, in Unix seconds, which fills it in as it answers.
-pub(super) fn time(slurm: &Slurm) -> Option<u64> {
+pub(super) fn time(slurm: &Commands) -> Option<u64> {
     time_in(&ask(slurm, "scontrol", &["show", "config"]).ok()?)
 }
 

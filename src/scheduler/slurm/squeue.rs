@@ -4,7 +4,8 @@
 //! unknown ones are left out of the answer; a single unknown one is an error, which here means the same.
 
 use super::own::{Line, own_entries};
-use super::{NAME, Slurm, WORDS, failed, reasons};
+use super::reasons;
+use crate::scheduler::commands::Commands;
 use crate::scheduler::{Entries, JobRef, SchedulerError};
 
 /// Id, state, submitted, start, end, nodes, reason. No field before the last can hold a `|`.
@@ -13,7 +14,7 @@ const FORMAT: &str = "--format=%i|%T|%V|%S|%e|%N|%r";
 /// Bytes of ids in one question. One argument may have 128 KiB (`MAX_ARG_STRLEN`); this is 10,000 jobs and more.
 const IDS_BYTES: usize = 100_000;
 
-pub(super) fn queue(slurm: &Slurm, jobs: &[JobRef]) -> Result<Entries, SchedulerError> {
+pub(super) fn queue(slurm: &Commands, jobs: &[JobRef]) -> Result<Entries, SchedulerError> {
     let mut lines = Vec::new();
     for ids in questions(jobs) {
         lines.extend(ask(slurm, &ids)?.lines().filter_map(line));
@@ -43,27 +44,17 @@ pub(super) fn questions(jobs: &[JobRef]) -> Vec<String> {
     lists
 }
 
-fn ask(slurm: &Slurm, ids: &str) -> Result<String, SchedulerError> {
+fn ask(slurm: &Commands, ids: &str) -> Result<String, SchedulerError> {
     let tool = slurm
         .tool("squeue")
         .args(["--noheader", "--states=all", FORMAT])
         .arg(format!("--jobs={ids}"));
     let output = slurm.ask(&tool, "list jobs")?;
-    if output.status.success() {
-        return Ok(output.stdout);
-    }
-    if output.stderr.contains("Invalid job id specified") {
+    if !output.status.success() && output.stderr.contains("Invalid job id specified") {
         return Ok(String::new());
     }
-    let no_answer = WORDS.is_silent(&output);
-    Err(match output.require_success("squeue") {
-        Err(source) if no_answer => SchedulerError::Unreachable {
-            scheduler: NAME,
-            source,
-        },
-        Err(source) => failed("list jobs".to_owned())(source),
-        Ok(_) => unreachable!("the status was tested"),
-    })
+    let answer = slurm.answer("squeue", output, &[], "list jobs");
+    answer.map(|output| output.stdout)
 }
 
 /// A line that was cut off lacks fields, and says nothing.

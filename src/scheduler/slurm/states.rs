@@ -43,30 +43,23 @@ const HELD: [&str; 3] = ["REQUEUE_HOLD", "SPECIAL_EXIT", "RESV_DEL_HOLD"];
 
 /// Translates a state: `sacct` writes `CANCELLED by 1001`, its default columns cut the word off and put a `+` behind it.
 /// Words that are there beside a state (`RUNNING+COMPLETING`) are looked at one by one.
-pub(super) fn state(raw: &str) -> JobState {
+pub(in crate::scheduler) fn state(raw: &str) -> JobState {
     let word = raw.split_whitespace().next().unwrap_or_default();
-    if let Some(begun) = word.strip_suffix('+') {
+    let begun = word.strip_suffix('+');
+    if let Some(begun) = begun {
         let mut fit = STATES.iter().filter(|(long, ..)| long.starts_with(begun));
-        return match (fit.next(), fit.next()) {
-            (Some((.., state)), None) => *state,
-            _ => state_of_words(&[begun]),
-        };
+        if let (Some((.., state)), None) = (fit.next(), fit.next()) {
+            return *state;
+        }
     }
-    state_of_words(&word.split('+').collect::<Vec<_>>())
-}
-
-/// One state out of a list.
-pub(super) fn state_of_words(words: &[&str]) -> JobState {
-    let known = |word: &&str| {
-        STATES
-            .iter()
-            .position(|(long, short, _)| word == long || word == short)
-    };
+    let words = begun.map_or_else(|| word.split('+').collect(), |begun| vec![begun]);
     let words = words.iter().filter(|word| !word.is_empty());
-    words
-        .filter_map(known)
-        .max()
-        .map_or(JobState::Unknown, |at| STATES[at].2)
+    let row = |word: &&str| {
+        let mut rows = STATES.iter();
+        rows.position(|(long, short, _)| word == long || word == short)
+    };
+    let last = words.filter_map(row).max();
+    last.map_or(JobState::Unknown, |at| STATES[at].2)
 }
 
 /// Says whether a state is one that only a person can end.

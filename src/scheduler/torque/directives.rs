@@ -112,7 +112,16 @@ fn depends(resources: &PlannedResources) -> Option<String> {
     for PlannedDependency { kind, job_ids } in &resources.depends {
         let (arrays, jobs): (Vec<&JobId>, Vec<&JobId>) =
             job_ids.iter().partition(|id| id.0.contains("[]"));
-        for (word, ids) in [(job_word(*kind), jobs), (array_word(*kind), arrays)] {
+        // Torque has no `aftercorr`, which is refused before it comes here.
+        let of_jobs = match kind {
+            DependencyKind::AfterCorr => DependencyKind::AfterOk.as_str(),
+            kind => kind.as_str(),
+        };
+        let of_arrays = match kind {
+            DependencyKind::After => "afterstartarray".to_owned(),
+            _ => format!("{of_jobs}array"),
+        };
+        for (word, ids) in [(of_jobs, jobs), (of_arrays.as_str(), arrays)] {
             if !ids.is_empty() {
                 let ids: Vec<&str> = ids.into_iter().map(|id| id.0.as_str()).collect();
                 all.push(format!("{word}:{}", ids.join(":")));
@@ -120,23 +129,4 @@ fn depends(resources: &PlannedResources) -> Option<String> {
         }
     }
     (!all.is_empty()).then(|| all.join(","))
-}
-
-/// `aftercorr` is refused before it comes here.
-fn job_word(kind: DependencyKind) -> &'static str {
-    match kind {
-        DependencyKind::After => "after",
-        DependencyKind::AfterAny => "afterany",
-        DependencyKind::AfterOk | DependencyKind::AfterCorr => "afterok",
-        DependencyKind::AfterNotOk => "afternotok",
-    }
-}
-
-fn array_word(kind: DependencyKind) -> &'static str {
-    match kind {
-        DependencyKind::After => "afterstartarray",
-        DependencyKind::AfterAny => "afteranyarray",
-        DependencyKind::AfterOk | DependencyKind::AfterCorr => "afterokarray",
-        DependencyKind::AfterNotOk => "afternotokarray",
-    }
 }

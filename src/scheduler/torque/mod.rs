@@ -6,8 +6,9 @@ mod directives;
 mod qstat;
 
 use super::adapter::{Asked, Findings, Lack};
+use super::commands::{Commands, Words};
+use super::pbs::adapter::BUSY;
 use super::pbs::answer::{Thing, read_text, read_xml};
-use super::pbs::commands::Commands;
 use super::pbs::dialect::Dialect;
 use super::pbs::job_file::{are_words, is_word};
 use super::pbs::site::{model, up};
@@ -43,28 +44,32 @@ pub static TORQUE: Dialect = Dialect {
     index: "PBS_ARRAYID",
     // It starts one program per node.
     pbsdsh: "-u",
-    // The exit code is 111, 33 without trqauthd.
-    unreachable: &[
-        "cannot connect to server",
-        "cannot connect to default server",
-        "could not connect to trqauthd",
-        "Connection refused",
-        "cannot resolve",
-    ],
-    // `pbs_error_db.h`.
-    unanswered: &[
-        "Premature End of File",
-        "Error reading data from socket",
-        "Socket close detected",
-        "Time out",
-        "timed out",
-        "No free connections",
-    ],
+    words: Words {
+        scheduler: SchedulerKind::Torque.as_str(),
+        // The exit code is 111, 33 without trqauthd.
+        unreachable: &[
+            "cannot connect to server",
+            "cannot connect to default server",
+            "could not connect to trqauthd",
+            "Connection refused",
+            "cannot resolve",
+        ],
+        // `pbs_error_db.h`.
+        unanswered: &[
+            "Premature End of File",
+            "Error reading data from socket",
+            "Socket close detected",
+            "Time out",
+            "timed out",
+            "No free connections",
+        ],
+        busy: &BUSY,
+    },
     requested: directives::requested,
     output_line: directives::output_line,
     spool,
     job_variables: &[],
-    queue: qstat::queue,
+    entries: qstat::entries,
     // The server forgets jobs after `keep_completed` seconds, and its logs are root's.
     keeps_history: false,
     deletions,

@@ -7,29 +7,18 @@
 use crate::foundation::command::Output;
 use crate::job::SchedulerKind;
 use crate::record::QueueEntry;
+use crate::scheduler::SchedulerError;
+use crate::scheduler::commands::Commands;
 use crate::scheduler::pbs::answer::{Thing, read_text, read_xml};
-use crate::scheduler::pbs::commands::Commands;
 use crate::scheduler::pbs::job;
-use crate::scheduler::pbs::own::own_entries;
 use crate::scheduler::pbs::values::whole_jobs;
-use crate::scheduler::{Entries, JobRef, SchedulerError};
-
-/// Ids in one question: a command line takes 128 KiB and more.
-const IDS_AT_A_TIME: usize = 1000;
 
 /// `PBSE_UNKJOBID`, 15001, modulo 256.
 const UNKNOWN_ID: i32 = 153;
 
-pub(super) fn queue(torque: &Commands, jobs: &[JobRef]) -> Result<Entries, SchedulerError> {
-    let mut ids: Vec<&str> = jobs.iter().map(|job| job.job_id.0.as_str()).collect();
-    ids.sort_unstable();
-    ids.dedup();
-    let mut entries: Vec<QueueEntry> = Vec::new();
-    for some in ids.chunks(IDS_AT_A_TIME) {
-        let entry = |job: &Thing| job::entry(SchedulerKind::Torque, job);
-        entries.extend(things(torque, some)?.iter().filter_map(entry));
-    }
-    Ok(own_entries(jobs, &entries))
+pub(super) fn entries(torque: &Commands, ids: &[&str]) -> Result<Vec<QueueEntry>, SchedulerError> {
+    let entry = |job: &Thing| job::entry(SchedulerKind::Torque, job);
+    Ok(things(torque, ids)?.iter().filter_map(entry).collect())
 }
 
 /// XML, and from a `qstat` that has none text.

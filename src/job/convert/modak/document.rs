@@ -43,6 +43,8 @@ pub(super) struct Document {
     /// By their paths in the specification's names.
     leaves: BTreeMap<String, Leaf>,
     asked: BTreeSet<String>,
+    /// The job file that is made of it.
+    pub(super) draft: Draft,
 }
 
 impl Document {
@@ -50,7 +52,7 @@ impl Document {
     ///
     /// # Errors
     /// Where it is not valid JSON, or no description of a job.
-    pub(super) fn parse(text: &str, draft: &mut Draft) -> Result<Self, Problem> {
+    pub(super) fn parse(text: &str) -> Result<Self, Problem> {
         let body = text.trim_start_matches('\u{feff}');
         let is_bare = body.trim_start().starts_with('"');
         let whole = if is_bare {
@@ -82,9 +84,10 @@ impl Document {
         let mut document = Self {
             leaves: BTreeMap::new(),
             asked: BTreeSet::new(),
+            draft: Draft::default(),
         };
         let place = |span: &Range<usize>| place(span.start)..place(span.end);
-        document.add(&whole, "", "", &root, &place, draft);
+        document.add(&whole, "", "", &root, &place);
         match what_is_wrong(&whole, &root) {
             Some(what) => Err(Problem::at(
                 place(&(root.span.start..root.span.start)),
@@ -102,7 +105,6 @@ impl Document {
         about: &str,
         node: &Node<'_>,
         place: &impl Fn(&Range<usize>) -> Range<usize>,
-        draft: &mut Draft,
     ) {
         let value = match &node.value {
             Value::Object(pairs) => {
@@ -118,10 +120,10 @@ impl Document {
                     };
                     let (path, about) = (joined(path, name), joined(about, &key));
                     if keys.insert(path.clone()) {
-                        self.add(text, &path, &about, node, place, draft);
+                        self.add(text, &path, &about, node, place);
                     } else {
                         let origin = Origin::new(about, place(&node.span));
-                        draft.refuse(&origin, "occurs twice");
+                        self.draft.refuse(&origin, "occurs twice");
                     }
                 }
                 return;
@@ -144,41 +146,42 @@ impl Document {
     }
 
     /// Text as it is; a number or a flag as written.
-    pub(super) fn raw_text(&mut self, path: &str, draft: &mut Draft) -> Option<(String, Origin)> {
+    pub(super) fn raw_text(&mut self, path: &str) -> Option<(String, Origin)> {
         self.asked.insert(path.to_owned());
         let leaf = self.leaves.get_mut(path)?;
         leaf.is_asked = true;
         if leaf.text.is_none() {
-            draft.refuse(&leaf.origin, "is no text");
+            self.draft.refuse(&leaf.origin, "is no text");
         }
         Some((leaf.text.clone()?, leaf.origin.clone()))
     }
 
     /// Text without the blanks around it.
-    pub(super) fn text(&mut self, path: &str, draft: &mut Draft) -> Option<(String, Origin)> {
-        let (text, origin) = self.raw_text(path, draft)?;
+    pub(super) fn text(&mut self, path: &str) -> Option<(String, Origin)> {
+        let (text, origin) = self.raw_text(path)?;
         Some((text.trim().to_owned(), origin))
     }
 
     /// A whole number from 1; in quotes too.
-    pub(super) fn count(&mut self, path: &str, draft: &mut Draft) -> Option<(u32, Origin)> {
-        let (text, origin) = self.text(path, draft)?;
+    pub(super) fn count(&mut self, path: &str) -> Option<(u32, Origin)> {
+        let (text, origin) = self.text(path)?;
         let number = text.strip_suffix(".0").unwrap_or(&text).parse().ok();
         match number.filter(|number| *number > 0) {
             Some(number) => Some((number, origin)),
             None => {
-                draft.refuse(&origin, format!("`{text}` is no number that this can be"));
+                self.draft
+                    .refuse(&origin, format!("`{text}` is no number that this can be"));
                 None
             }
         }
     }
 
     /// True or false; in quotes too.
-    pub(super) fn flag(&mut self, path: &str, draft: &mut Draft) -> Option<(bool, Origin)> {
-        let (text, origin) = self.text(path, draft)?;
+    pub(super) fn flag(&mut self, path: &str) -> Option<(bool, Origin)> {
+        let (text, origin) = self.text(path)?;
         let flag = text.to_ascii_lowercase().parse().ok();
         if flag.is_none() {
-            draft.refuse(&origin, "is neither true nor false");
+            self.draft.refuse(&origin, "is neither true nor false");
         }
         Some((flag?, origin))
     }
@@ -210,7 +213,8 @@ impl Document {
     }
 
     /// Notes every value that nobody asked for, and refuses misspelt ones: the job would go without them.
-    pub(super) fn finish(self, draft: &mut Draft) {
+    pub(super) fn finish(mut self) -> Draft {
+        let mut draft = std::mem::take(&mut self.draft);
         let what = "is no key of MODAK's specification";
         for (path, leaf) in self.leaves.iter().filter(|(_, leaf)| !leaf.is_asked) {
             let below = format!("{path}.");
@@ -225,6 +229,7 @@ impl Document {
                 None => draft.note(&leaf.origin, format!("{what}; left out")),
             }
         }
+        draft
     }
 
     /// What the first name in a path that is unknown at its place is a misspelling of.

@@ -60,31 +60,15 @@ optimisation.app_type-ai_inference optimisation.app_type-big_data *.data.size *.
 
 /// Converts a description.
 pub(super) fn convert(text: &str) -> Result<Converted, Vec<Problem>> {
-    let mut draft = Draft::default();
-    let mut document = Document::parse(text, &mut draft)?;
-    let mut modak = Modak {
-        document: &mut document,
-        draft: &mut draft,
-    };
-    modak.read();
-    document.finish(&mut draft);
-    draft.finish(Format::Modak, TITLE)
+    let mut document = Document::parse(text)?;
+    document.convert();
+    document.finish().finish(Format::Modak, TITLE)
 }
 
-/// A description while it is converted.
-struct Modak<'a> {
-    document: &'a mut Document,
-    draft: &'a mut Draft,
-}
-
-impl Modak<'_> {
-    fn text(&mut self, path: &str) -> Option<(String, Origin)> {
-        self.document.text(path, self.draft)
-    }
-
+impl Document {
     /// One word in small letters. A list of them, as `x86/arm/amd/power`, is the specification's sheet and no job.
     fn word(&mut self, path: &str) -> Option<(String, Origin)> {
-        let (word, origin) = self.document.text(path, self.draft)?;
+        let (word, origin) = self.text(path)?;
         if word.contains('/') {
             let what = format!("`{word}` are the specification's alternatives; write one of them");
             self.draft.refuse(&origin, what);
@@ -93,7 +77,7 @@ impl Modak<'_> {
         Some((word.to_ascii_lowercase(), origin))
     }
 
-    fn read(&mut self) {
+    fn convert(&mut self) {
         let kind = self.read_target();
         self.read_name();
         for (path, key, form) in KEYS {
@@ -101,20 +85,17 @@ impl Modak<'_> {
                 self.draft.set_text(key, form, &text, &origin);
             }
         }
-        let sizes = Sizes::read(self.document, self.draft);
+        let sizes = Sizes::read(self);
         self.read_memory(kind, &sizes);
         self.read_nodes(&sizes);
         self.read_environment();
-        if let Some((true, origin)) = self.document.flag("job_options.node_exclusive", self.draft) {
+        if let Some((true, origin)) = self.flag("job_options.node_exclusive") {
             self.draft.set("resources.exclusive", true, &origin);
         }
         let to = self.text("job_options.email_address");
         let on = self.text("job_options.request_event_notification");
-        mail::set(self.draft, on, to);
-        if let Some((false, origin)) = self
-            .document
-            .flag("job_options.combine_stdout_stderr", self.draft)
-        {
+        mail::set(&mut self.draft, on, to);
+        if let Some((false, origin)) = self.flag("job_options.combine_stdout_stderr") {
             self.draft
                 .note(&origin, "output and errors go into one file");
         }
@@ -126,7 +107,7 @@ impl Modak<'_> {
         let rows = NOTES.lines().filter_map(|row| row.split_once(" | "));
         for (paths, what) in rows {
             for path in paths.split(' ') {
-                if let Some(origin) = self.document.take(&path.replace('*', TRAINING)) {
+                if let Some(origin) = self.take(&path.replace('*', TRAINING)) {
                     self.draft.note(&origin, what);
                 }
             }
@@ -230,9 +211,7 @@ impl Modak<'_> {
     }
 
     fn read_environment(&mut self) {
-        let all = self
-            .document
-            .flag("job_options.copy_environment", self.draft);
+        let all = self.flag("job_options.copy_environment");
         let names = self.text("job_options.copy_environment_variable");
         // Variables by name are what `none` leaves.
         if let Some((all, origin)) = all.filter(|(all, _)| *all || names.is_none()) {
@@ -240,7 +219,7 @@ impl Modak<'_> {
             self.draft.set("run.inherit", word, &origin);
         }
         if let Some((list, origin)) = names {
-            variables::set(self.draft, &list, &origin);
+            variables::set(&mut self.draft, &list, &origin);
         }
     }
 
@@ -259,7 +238,7 @@ impl Modak<'_> {
             }
             None => ranks.is_some(),
         };
-        sizes.set(is_mpi, self.draft);
+        sizes.set(is_mpi, &mut self.draft);
         let named = app_type
             .map(|(_, origin)| origin)
             .or(ranks.map(|(_, origin)| origin));
@@ -300,8 +279,8 @@ impl Modak<'_> {
 
     /// `executable` and `arguments` are shell text in MODAK: words where no shell is needed, else text for bash.
     fn read_command(&mut self, is_mpi: bool) {
-        let executable = self.document.raw_text("application.executable", self.draft);
-        let arguments = self.document.raw_text("application.arguments", self.draft);
+        let executable = self.raw_text("application.executable");
+        let arguments = self.raw_text("application.arguments");
         let mut around = ["pre-execution", "post-execution"]
             .map(|step| self.text(&format!("application.{step}")));
         let has_image = self.draft.holds("image.uri") || self.draft.holds("image.path");
@@ -369,14 +348,10 @@ impl Modak<'_> {
                 .replace('-', "_");
             self.draft.set("storage.prefer", class, &origin);
         }
-        let has_source = self.document.holds("application.build.src");
+        let has_source = self.holds("application.build.src");
         let source = self.text("application.build.src");
-        let command = self
-            .document
-            .raw_text("application.build.build_command", self.draft);
-        let parallelism = self
-            .document
-            .count("application.build.build_parallelism", self.draft);
+        let command = self.raw_text("application.build.build_command");
+        let parallelism = self.count("application.build.build_parallelism");
         match (source, &command) {
             (Some((source, origin)), _)
                 if self.draft.try_set("build.source", source.as_str(), &origin) =>
@@ -417,7 +392,7 @@ impl Modak<'_> {
     fn read_framework(&mut self) {
         let named = self.word(&format!("{TRAINING}.config.ai_framework"));
         let path = |name: &str| format!("{TRAINING}.ai_framework-{name}");
-        let described = FRAMEWORKS.map(|name| (name, self.document.holds(&path(name))));
+        let described = FRAMEWORKS.map(|name| (name, self.holds(&path(name))));
         let described: Vec<&str> = described
             .into_iter()
             .filter(|(_, is_there)| *is_there)
@@ -431,7 +406,7 @@ impl Modak<'_> {
         for name in described {
             let path = path(name);
             if chosen.as_deref() != Some(name) {
-                if let Some(origin) = self.document.take(&path) {
+                if let Some(origin) = self.take(&path) {
                     self.draft
                         .note(&origin, "is not the framework that is named; left out");
                 }
@@ -441,15 +416,13 @@ impl Modak<'_> {
                 self.draft.set("framework.version", version, &origin);
             }
             for compiler in ["xla", "glow"] {
-                let flag = self
-                    .document
-                    .flag(&format!("{path}.{compiler}"), self.draft);
+                let flag = self.flag(&format!("{path}.{compiler}"));
                 if let Some((wanted, origin)) = flag {
                     let word = if wanted { compiler } else { "none" };
                     self.draft.set("framework.compiler", word, &origin);
                 }
             }
-            if let Some(origin) = self.document.take(&format!("{path}.backend")) {
+            if let Some(origin) = self.take(&format!("{path}.backend")) {
                 let what = "is not recorded; the program chooses its backend, by KERAS_BACKEND";
                 self.draft.note(&origin, what);
             }

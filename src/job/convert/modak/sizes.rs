@@ -23,8 +23,8 @@ fn value(count: &Count) -> Option<u32> {
 }
 
 impl Sizes {
-    pub(super) fn read(document: &mut Document, draft: &mut Draft) -> Self {
-        let mut count = |path| document.count(path, draft);
+    pub(super) fn read(document: &mut Document) -> Self {
+        let mut count = |path| document.count(path);
         Self {
             nodes: count("job_options.node_count"),
             cores: count("job_options.core_count"),

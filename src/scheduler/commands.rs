@@ -1,7 +1,11 @@
-//! What a scheduler's commands say where they do nothing, and what came of a submission.
+//! The commands of a scheduler as this process reaches them, what their failures mean, and what came of a submission.
+
+use std::path::PathBuf;
+use std::time::Duration;
 
 use super::SchedulerError;
-use crate::foundation::command::{CommandError, Output};
+use super::retry::patiently;
+use crate::foundation::command::{CommandError, Output, Tool};
 use crate::job::JobId;
 
 /// Words on standard error by which a scheduler's commands say why they did nothing.
@@ -100,5 +104,81 @@ impl Words {
                 "`{program}` exited with status 0, but printed no job id: {printed:?}"
             ))
         })
+    }
+}
+
+/// The commands of one scheduler.
+#[derive(Debug, Clone)]
+pub(super) struct Commands {
+    /// What they say where they do nothing.
+    pub(super) words: Words,
+    /// Where they are looked for, before `PATH`.
+    pub(super) bin_dirs: Vec<PathBuf>,
+    /// How long each may take.
+    pub(super) timeout: Duration,
+    /// Pins what the form of their answers depends on.
+    pub(super) pinned: fn(Tool) -> Tool,
+}
+
+impl Commands {
+    /// A command that asks, in an environment in which its answer has the form that is read here.
+    pub(super) fn tool(&self, program: &str) -> Tool {
+        (self.pinned)(self.found(program))
+    }
+
+    /// A command that submits. It may hand its environment to the job, so nothing of ours is put into it. Submitting from
+    /// inside a job, its shape must not leak into the new one: of a job's variables those `kept` stay, which name the
+    /// cluster and the user.
+    pub(super) fn submitting(&self, program: &str, kept: &[&str]) -> Tool {
+        let tool = self
+            .found(program)
+            .keep_locale()
+            .env_remove_prefixes(&["PBS_", "SLURM_", "DLRUN_"]);
+        let kept = kept
+            .iter()
+            .filter_map(|name| Some((name, std::env::var_os(name)?)));
+        kept.fold(tool, |tool, (name, value)| tool.env(name, value))
+    }
+
+    fn found(&self, program: &str) -> Tool {
+        Tool::new(program)
+            .in_dirs(&self.bin_dirs)
+            .timeout(self.timeout)
+    }
+
+    /// The error of a question or a cancellation that a command did not do.
+    pub(super) fn failed(&self, what: &str, source: CommandError) -> SchedulerError {
+        SchedulerError::from_question(self.words.scheduler, what.to_owned(), source)
+    }
+
+    /// What a command printed; it is asked again where the server gives no answer.
+    pub(super) fn ask(&self, tool: &Tool, what: &str) -> Result<Output, SchedulerError> {
+        let busy = |ran: &Result<Output, _>| {
+            ran.as_ref()
+                .is_ok_and(|output| self.words.is_unanswered(output))
+        };
+        patiently(|| tool.run(), busy).map_err(|source| self.failed(what, source))
+    }
+
+    /// The output, where it is an answer: a success, or one of these exit codes.
+    pub(super) fn answer(
+        &self,
+        program: &str,
+        output: Output,
+        codes: &[i32],
+        what: &str,
+    ) -> Result<Output, SchedulerError> {
+        let no_contact = self.words.is_silent(&output);
+        let code = output.status.code();
+        if !no_contact && code.is_some_and(|code| codes.contains(&code)) {
+            return Ok(output);
+        }
+        let scheduler = self.words.scheduler;
+        output
+            .require_success(program)
+            .map_err(|source| match no_contact {
+                true => SchedulerError::Unreachable { scheduler, source },
+                false => self.failed(what, source),
+            })
     }
 }
