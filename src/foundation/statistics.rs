@@ -369,7 +369,6 @@ mod tests {
         assert!((a - b).abs() <= 1e-4 * b.abs().max(1e-3), "{a} is not {b}");
     }
 
-    /// The values of every printed table of Student's t.
     #[test]
     fn the_order_of_the_values_does_not_matter() {
         assert_eq!(median(vec![3.0, 1.0, 2.0]), Some(2.0));
@@ -377,6 +376,7 @@ mod tests {
         assert_eq!((median(vec![7.0]), median(Vec::new())), (Some(7.0), None));
     }
 
+    /// The values of every printed table of Student's t.
     #[test]
     fn the_quantiles_are_those_of_the_tables() {
         for (free, t) in [

@@ -33,28 +33,29 @@ impl NodeStore {
     /// As [`NodeStore::fold`].
     pub fn backfill(&mut self, node: NodeId, samples: &[Sample]) -> Result<(), StoreError> {
         self.transact(Safety::PowerLoss, |work| {
-        // What is spooled would be one block with what comes after the hole.
-        work.fold(node)?;
-        let covers =
-            "SELECT 1 FROM block WHERE node = ?1 AND ?2 BETWEEN t0_ms - ?3 AND t1_ms + ?3 LIMIT 1";
-        let mut new = Vec::with_capacity(samples.len());
-        for sample in samples {
-            let (at_ms, beside) = (integer(sample.at_ms), integer(ONE_MOMENT_MS));
-            let known: Option<i64> = work.writer.select(covers, params![node.0, at_ms, beside])?;
-            if known.is_none() {
-                new.push(sample.clone());
+            // What is spooled would be one block with what comes after the hole.
+            work.fold(node)?;
+            let covers = "SELECT 1 FROM block \
+                WHERE node = ?1 AND ?2 BETWEEN t0_ms - ?3 AND t1_ms + ?3 LIMIT 1";
+            let mut new = Vec::with_capacity(samples.len());
+            for sample in samples {
+                let (at_ms, beside) = (integer(sample.at_ms), integer(ONE_MOMENT_MS));
+                let known: Option<i64> =
+                    work.writer.select(covers, params![node.0, at_ms, beside])?;
+                if known.is_none() {
+                    new.push(sample.clone());
+                }
             }
-        }
-        if new.is_empty() {
-            return Ok(());
-        }
-        work.add_blocks(node, &new)?;
-        // The next reading here may be of the very millisecond of the last there.
-        let newest = new.iter().map(|sample| sample.at_ms).max();
-        if let Some(tail) = work.tail(node)? {
-            tail.last_at_ms = tail.last_at_ms.max(newest);
-        }
-        Ok(())
+            if new.is_empty() {
+                return Ok(());
+            }
+            work.add_blocks(node, &new)?;
+            // The next reading here may be of the very millisecond of the last there.
+            let newest = new.iter().map(|sample| sample.at_ms).max();
+            if let Some(tail) = work.tail(node)? {
+                tail.last_at_ms = tail.last_at_ms.max(newest);
+            }
+            Ok(())
         })?;
         self.checkpoint()
     }

@@ -54,43 +54,44 @@ impl NodeStore {
         live: &Live,
     ) -> Result<NodeId, StoreError> {
         self.transact(Safety::PowerLoss, |work| {
-        let (writer, run_id) = (work.writer, &run.run_id);
-        if record.key.run_id != *run_id {
-            return Err(writer.unknown(&record.key.run_id));
-        }
-        let owner = writer.select(
-            "SELECT coalesce(uid, ?2) FROM run WHERE run_id = ?1",
-            params![run_id.as_str(), uid],
-        )?;
-        if owner.is_some_and(|owner| owner != i64::from(uid)) {
-            let message = format!("run `{run_id}` is not of user id {uid}");
-            return Err(StoreError::new(StoreFault::OtherUser, message));
-        }
-        writer.upsert_run(run)?;
-        writer.execute(
-            "UPDATE run SET uid = ?2 WHERE run_id = ?1",
-            params![run_id.as_str(), uid],
-        )?;
-        let taken = writer.take_node(record)?;
-        let node = taken.map_or_else(|| writer.node_of(&record.key), |node| Ok(Some(node)))?;
-        let node = node.ok_or_else(|| writer.unknown(run_id))?;
-        writer.execute(
-            "INSERT INTO live (node, uid, pid, start_time_ticks, boot_id, state, record)
+            let (writer, run_id) = (work.writer, &run.run_id);
+            if record.key.run_id != *run_id {
+                return Err(writer.unknown(&record.key.run_id));
+            }
+            let owner = writer.select(
+                "SELECT coalesce(uid, ?2) FROM run WHERE run_id = ?1",
+                params![run_id.as_str(), uid],
+            )?;
+            if owner.is_some_and(|owner| owner != i64::from(uid)) {
+                let message = format!("run `{run_id}` is not of user id {uid}");
+                return Err(StoreError::new(StoreFault::OtherUser, message));
+            }
+            writer.upsert_run(run)?;
+            writer.execute(
+                "UPDATE run SET uid = ?2 WHERE run_id = ?1",
+                params![run_id.as_str(), uid],
+            )?;
+            let taken = writer.take_node(record)?;
+            let node = taken.map_or_else(|| writer.node_of(&record.key), |node| Ok(Some(node)))?;
+            let node = node.ok_or_else(|| writer.unknown(run_id))?;
+            writer.execute(
+                "INSERT INTO live (node, uid, pid, start_time_ticks, boot_id, state, record)
              VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7)
-             ON CONFLICT (node) DO UPDATE SET uid = ?2, pid = ?3, start_time_ticks = ?4, boot_id = ?5, state = ?6,
+             ON CONFLICT (node) DO UPDATE
+             SET uid = ?2, pid = ?3, start_time_ticks = ?4, boot_id = ?5, state = ?6,
                  record = CASE WHEN ?8 THEN ?7 ELSE record END",
-            params![
-                node,
-                uid,
-                live.pid,
-                integer(live.start_time_ticks),
-                live.boot_id,
-                live.state,
-                to_json(record),
-                taken.is_some(),
-            ],
-        )?;
-        Ok(NodeId(node))
+                params![
+                    node,
+                    uid,
+                    live.pid,
+                    integer(live.start_time_ticks),
+                    live.boot_id,
+                    live.state,
+                    to_json(record),
+                    taken.is_some(),
+                ],
+            )?;
+            Ok(NodeId(node))
         })
     }
 
