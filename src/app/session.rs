@@ -13,7 +13,7 @@ use crate::app::accounts;
 use crate::app::error::{Error, Kind, failure};
 use crate::app::job::source::open;
 use crate::app::output::Output;
-use crate::config::{Defaults, Fragment, Key, Origin, Settings};
+use crate::config::{Fragment, Key, Origin, Settings};
 use crate::foundation::command::CommandError;
 use crate::foundation::private::{FileError, if_there};
 use crate::job::SchedulerKind;
@@ -83,11 +83,11 @@ impl Session {
                 return Err(Error::new(Kind::Config, problem.message.clone()));
             }
         }
-        let defaults = Defaults {
-            state_dir: base_dir("XDG_STATE_HOME", ".local/state").map(|dir| dir.join("dlrun")),
-        };
-        let settings = Settings::merge(&defaults, &fragments).map_err(|error| {
-            Error::new(Kind::Config, error).hinted("set HOME, or name one with `--state-dir`")
+        let state_dir = base_dir("XDG_STATE_HOME", ".local/state").map(|dir| dir.join("dlrun"));
+        let settings = Settings::merge(state_dir, &fragments).ok_or_else(|| {
+            let text =
+                "no place for records: neither `state_dir`, `XDG_STATE_HOME` nor `HOME` is set";
+            Error::new(Kind::Config, text).hinted("set HOME, or name one with `--state-dir`")
         })?;
         let slurm = Slurm::new(
             settings.slurm_bin_dir().map(Path::to_owned),

@@ -67,7 +67,7 @@ pub struct Key {
     pub name: &'static str,
     /// What it may hold.
     pub kind: Kind,
-    /// Its default as text; `None`: unset, or made from the user's environment (see [`super::Defaults`]).
+    /// Its default as text; `None`: unset, or made from the user's environment (see [`super::Settings::merge`]).
     pub default: Option<&'static str>,
     /// What it does, for `config show` and the documentation.
     pub about: &'static str,
@@ -199,7 +199,7 @@ fn size(text: &str, least: Bytes) -> Result<Bytes, String> {
     match Bytes::parse(text) {
         Ok(bytes) if bytes >= least => Ok(bytes),
         Ok(_) => Err(format!("must be at least {least}, not {text:?}")),
-        Err(why) => Err(format!("is no size: {why}")),
+        Err(why) => Err(format!("is not a size: {why}")),
     }
 }
 

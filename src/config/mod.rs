@@ -20,7 +20,7 @@ pub use fragment::Fragment;
 pub use keys::{Key, Kind, Setting, Value};
 pub use origin::Origin;
 pub(crate) use origin::SourceFile;
-pub use settings::{ConfigError, Defaults, KEYS, Settings};
+pub use settings::{KEYS, Settings};
 pub use tables::{
     Condition, GpuTable, House, HouseRule, Owner, QueueTable, RecipeTable, Replacement, Rule,
     SCHEMES, StorageTable, Subject, Tables, Wanted,

@@ -10,21 +10,6 @@ use super::tables::Tables;
 use super::values::Values;
 use crate::job::SchedulerKind;
 
-/// Settings that cannot be made.
-#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-pub enum ConfigError {
-    /// Neither a setting nor the environment says where records go.
-    #[error("no place for records: neither `state_dir`, `XDG_STATE_HOME` nor `HOME` is set")]
-    NoStateDir,
-}
-
-/// Defaults that come from the user's environment.
-#[derive(Debug, Clone, PartialEq, Eq, Default)]
-pub struct Defaults {
-    /// `$XDG_STATE_HOME/dlrun`, or `$HOME/.local/state/dlrun`.
-    pub state_dir: Option<PathBuf>,
-}
-
 settings! {
     /// All settings of dlrun, in the order of the documentation.
     KEYS of Settings, 32 {
@@ -104,18 +89,14 @@ pub struct Settings {
 }
 
 impl Settings {
-    /// Lays `fragments` over the defaults; a later one wins.
-    ///
-    /// # Errors
-    /// [`ConfigError::NoStateDir`] when there is no place for records.
-    pub fn merge(defaults: &Defaults, fragments: &[Fragment]) -> Result<Self, ConfigError> {
+    /// Lays `fragments` over the defaults; a later one wins. `state_dir` is the default of that setting, where the user's
+    /// environment has one. `None`: nothing says where records go.
+    #[must_use]
+    pub fn merge(state_dir: Option<PathBuf>, fragments: &[Fragment]) -> Option<Self> {
         let mut values = Values::built_in(&KEYS);
-        let state_default = defaults.state_dir.clone().map(Value::Path);
-        values.set("state_dir", state_default, Origin::Default);
+        values.set("state_dir", state_dir.map(Value::Path), Origin::Default);
         values.lay_over(fragments.iter().flat_map(|fragment| &fragment.entries));
-        let Some(state_dir) = values.path("state_dir").map(Path::to_owned) else {
-            return Err(ConfigError::NoStateDir);
-        };
+        let state_dir = values.path("state_dir")?.to_owned();
         if values.path("python.env_dir").is_none() {
             values.set(
                 "python.env_dir",
@@ -127,7 +108,7 @@ impl Settings {
         for fragment in fragments {
             tables.lay_over(&fragment.tables, fragment.owner);
         }
-        Ok(Self {
+        Some(Self {
             values,
             state_dir,
             tables,
@@ -212,15 +193,13 @@ impl Fragment {
 mod tests {
     use super::*;
 
-    fn defaults() -> Defaults {
-        Defaults {
-            state_dir: Some("/home/u/.local/state/dlrun".into()),
-        }
+    fn defaults() -> Option<PathBuf> {
+        Some("/home/u/.local/state/dlrun".into())
     }
 
     #[test]
     fn every_default_can_be_read_and_used() {
-        let settings = Settings::merge(&defaults(), &[]).expect("defaults");
+        let settings = Settings::merge(defaults(), &[]).expect("defaults");
         assert_eq!(settings.monitor_interval(), Duration::from_secs(1));
         assert_eq!(settings.scheduler(), SchedulerKind::Auto);
         assert_eq!(
@@ -252,7 +231,7 @@ mod tests {
     fn a_daemon_that_is_off_has_no_socket() {
         let text = "[monitor]\ndaemon = \"off\"\ndaemon_socket = \"/run/other.sock\"\n";
         let fragment = Fragment::from_toml(Path::new("/c.toml"), text);
-        let settings = Settings::merge(&defaults(), &[fragment]).expect("settings");
+        let settings = Settings::merge(defaults(), &[fragment]).expect("settings");
         assert_eq!(settings.daemon_socket(), None);
     }
 
@@ -265,7 +244,7 @@ mod tests {
         let environment = Fragment::from_environment(|name| {
             (name == "DLRUN_SLURM__TIMEOUT_SECONDS").then(|| "7".to_owned())
         });
-        let settings = Settings::merge(&defaults(), &[site, environment]).expect("settings");
+        let settings = Settings::merge(defaults(), &[site, environment]).expect("settings");
         assert_eq!(settings.slurm_timeout(), Duration::from_secs(7));
         assert_eq!(
             settings.origin("slurm.timeout_seconds").to_string(),
@@ -298,9 +277,6 @@ mod tests {
 
     #[test]
     fn without_a_place_for_records_there_are_no_settings() {
-        assert_eq!(
-            Settings::merge(&Defaults::default(), &[]),
-            Err(ConfigError::NoStateDir)
-        );
+        assert_eq!(Settings::merge(None, &[]), None);
     }
 }

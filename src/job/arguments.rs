@@ -103,7 +103,7 @@ mod tests {
         assert_eq!(
             taken("/a/b=c"),
             [(None, Some("/a/b=c"))],
-            "a path is no name"
+            "a path is not a name"
         );
         assert_eq!(taken("- --"), [(None, Some("-")), (Some(""), None)]);
     }

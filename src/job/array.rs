@@ -38,22 +38,13 @@ pub struct ArraySpec {
     pub limit: Option<u32>,
 }
 
-/// Text that names no array. It is a fragment that ends a sentence such as "`array`: ...".
-#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("{0}")]
-pub struct ArrayError(String);
-
 impl ArraySpec {
     /// Reads `0-99`, `0-99%8`, `1,3,7`, `0-15:4`, in any order.
     ///
     /// # Errors
-    /// For anything else, an index that occurs twice, and more than [`MAX_ELEMENTS`] elements.
-    pub fn parse(text: &str) -> Result<Self, ArrayError> {
-        let bad = |what: &str| {
-            ArrayError(format!(
-                "`{text}` {what}; write `0-99`, `0-99%8` or `1,3,5-9:2`"
-            ))
-        };
+    /// A fragment that ends a sentence such as "`array`: ...": for anything else, an index that occurs twice, and more than [`MAX_ELEMENTS`] elements.
+    pub fn parse(text: &str) -> Result<Self, String> {
+        let bad = |what: &str| format!("`{text}` {what}; write `0-99`, `0-99%8` or `1,3,5-9:2`");
         let (indexes, limit) = match text.split_once('%') {
             Some((indexes, limit)) => (indexes, Some(limit)),
             None => (text, None),
@@ -65,13 +56,13 @@ impl ArraySpec {
         };
         let mut ranges = Vec::new();
         for part in indexes.split(',') {
-            ranges.push(range(part.trim()).ok_or_else(|| bad("is no list of indexes"))?);
+            ranges.push(range(part.trim()).ok_or_else(|| bad("is not a list of indexes"))?);
         }
         let count: u64 = ranges.iter().map(|range| range.count()).sum();
         if count > MAX_ELEMENTS {
-            return Err(ArrayError(format!(
+            return Err(format!(
                 "`{text}` has {count} elements; {MAX_ELEMENTS} is the limit"
-            )));
+            ));
         }
         ranges.sort_unstable();
         let spec = Self { ranges, limit };
@@ -81,10 +72,7 @@ impl ArraySpec {
         }
         indexes.sort_unstable();
         match indexes.windows(2).find(|pair| pair[0] == pair[1]) {
-            Some(pair) => Err(ArrayError(format!(
-                "`{text}` has the index {} twice",
-                pair[0]
-            ))),
+            Some(pair) => Err(format!("`{text}` has the index {} twice", pair[0])),
             None => Ok(Self::of(&indexes, limit)),
         }
     }
@@ -192,9 +180,9 @@ impl fmt::Display for ArraySpec {
 }
 
 impl TryFrom<String> for ArraySpec {
-    type Error = ArrayError;
+    type Error = String;
 
-    fn try_from(text: String) -> Result<Self, ArrayError> {
+    fn try_from(text: String) -> Result<Self, String> {
         Self::parse(&text)
     }
 }

@@ -27,7 +27,7 @@ impl Begin {
             })
             .filter(|moment| moment.year() >= 1970 && joined.chars().all(is_plain))
             .map(Self)
-            .ok_or_else(|| format!("`{text}` is no moment; write `2027-01-31T08:00`"))
+            .ok_or_else(|| format!("`{text}` is not a valid time; write `2027-01-31T08:00`"))
     }
 
     /// PBS's form, `CCYYMMDDhhmm.SS` (`qsub(1B)`, `-a`).

@@ -41,7 +41,7 @@ impl Dependency {
         let Some(kind) = DependencyKind::from_word(kind) else {
             let known = DependencyKind::NAMES.join(", ");
             return Err(format!(
-                "`{kind}` is no kind of dependency; known are {known}"
+                "`{kind}` is not a kind of dependency; known are {known}"
             ));
         };
         let allowed = |c: char| c.is_alphanumeric() || "._+-@[]".contains(c);

@@ -1,4 +1,4 @@
-//! The top level of a job file.
+//! The job file as values.
 
 use super::id::name_problem;
 use super::image::{Image, image};
@@ -8,13 +8,15 @@ use super::sections::{
     Build, FrameworkTable, Python, SchedulerSection, StorageTable, TimingTable, Workload, build,
     python,
 };
-use super::spec::{Framework, LeftToModel, StorageClass, TimingPattern};
+use super::spec::{Framework, Overrides, StorageClass, TimingPattern};
 use crate::foundation::toml_keys::keys;
 use crate::foundation::toml_keys::{Kind, parsed, table};
 use crate::foundation::toml_reader::Located;
 
 keys! {
-    pub(super) struct JobFile {
+    /// A whole job file.
+    #[derive(Debug, Clone, PartialEq)]
+    pub struct JobSpec {
         /// Version of this format.
         format: Option<u64> = optional(format()),
         /// Job name. Letters, digits and `._+-`; begins with a letter or digit. Default: stem of the file name.
@@ -30,7 +32,11 @@ keys! {
         /// The Python environment that the job runs in.
         python: Python = or_default(python()),
         /// What the training is written with. Rules of the site go by it.
-        framework: (Framework, LeftToModel) = or_default(table().map(FrameworkTable::taken_apart)),
+        framework: Framework = or_default(table().map(FrameworkTable::framework)),
+        /// Whether the graph compiler is left to the performance model: `framework.compiler = "auto"`.
+        leaves_compiler: bool,
+        /// Whether there is the key `framework.explore` of dlrun 0.1.
+        has_explore: bool,
         /// The storage that the job would like.
         storage: Option<StorageClass> = optional(table().map(|storage: StorageTable| storage.prefer)),
         /// The application's source, fetched and built once before the run.
@@ -39,6 +45,8 @@ keys! {
         workload: Workload = or_default(table::<Workload>()),
         /// How epochs are read from the output.
         timing: Option<Located<TimingPattern>> = optional(table().map(TimingTable::pattern)),
+        /// What the command line sets in its place.
+        overrides: Overrides,
     }
 }
 

@@ -1,19 +1,12 @@
 //! The job file: TOML text in, [`JobSpec`] or all its faults out. `docs/job-file.md` is the reference.
 
-use std::path::PathBuf;
-
 use toml::de::DeTable;
 
-use super::document::JobFile;
-use super::image::Image;
-use super::overrides::Overrides;
-use super::resources::Resources;
-use super::run::Run;
-use super::sections::{Build, SchedulerSection, Workload};
-use super::spec::{Command, Conda, Framework, LeftToModel, OwnPython, StorageClass, TimingPattern};
+use super::document::JobSpec;
+use super::spec::{Command, Overrides};
 use crate::foundation::diagnostic::{Problem, sort_problems};
 use crate::foundation::toml_keys::Table;
-use crate::foundation::toml_reader::{Fields, Located, parse_document};
+use crate::foundation::toml_reader::{Fields, parse_document};
 
 /// A job file larger than this is refused before it is read.
 pub const MAX_JOB_FILE_BYTES: u64 = 1 << 20;
@@ -56,55 +49,11 @@ pub fn is_toml(text: &str) -> bool {
     DeTable::parse(text).is_ok()
 }
 
-/// A whole job file.
-#[derive(Debug, Clone, PartialEq)]
-pub struct JobSpec {
-    /// Name of the job; default: the file's stem.
-    pub name: Option<String>,
-    /// What runs.
-    pub run: Run,
-    /// What it needs.
-    pub resources: Resources,
-    /// Who takes it.
-    pub scheduler: SchedulerSection,
-    /// The container.
-    pub image: Image,
-    /// What the training is written with.
-    pub framework: Framework,
-    /// What of it is left to the performance model.
-    pub left_to_model: LeftToModel,
-    /// The class of storage that is preferred.
-    pub storage: Option<StorageClass>,
-    /// What is built before the run.
-    pub build: Option<Build>,
-    /// The Python requirements file, relative to the job file's directory.
-    pub requirements: Option<Located<PathBuf>>,
-    /// A Python environment that the user has made.
-    pub own_python: Option<Located<OwnPython>>,
-    /// What is known of the training.
-    pub workload: Workload,
-    /// The user's own timing pattern.
-    pub timing: Option<Located<TimingPattern>>,
-    /// What the command line sets in its place.
-    pub overrides: Overrides,
-}
-
-impl JobSpec {
-    /// The conda environment that is activated.
-    #[must_use]
-    pub fn conda(&self) -> Option<&Conda> {
-        match &self.own_python.as_ref()?.value {
-            OwnPython::Conda(conda) => Some(conda),
-            OwnPython::Venv(_) => None,
-        }
-    }
-}
-
 /// Reads the keys. What is missing or faulty is a problem, and a default takes its place.
 fn read_document(document: &DeTable<'_>, problems: &mut Vec<Problem>) -> JobSpec {
     let mut fields = Fields::of_document(document, problems).advised(advice);
-    let file = JobFile::read(&mut fields);
-    if let Some(format) = file.format.filter(|format| *format != 1) {
+    let mut spec = JobSpec::read(&mut fields);
+    if let Some(format) = spec.format.filter(|format| *format != 1) {
         let message =
             format!("`format = {format}` is not known to this version of dlrun, which reads 1");
         fields.fault("format", message);
@@ -114,31 +63,19 @@ fn read_document(document: &DeTable<'_>, problems: &mut Vec<Problem>) -> JobSpec
         let hint = "add: [run]\n        command = [\"python\", \"train.py\"]";
         fields.problem(problem.hinted(hint));
     }
+    let framework = fields.raw("framework");
+    let framework = framework.and_then(|table| table.get_ref().as_table());
+    spec.has_explore = framework.is_some_and(|table| table.contains_key("explore"));
+    let compiler = &mut spec.framework.compiler;
+    spec.leaves_compiler = compiler.take_if(|name| name == "auto").is_some();
     fields.finish();
-    let (framework, left_to_model) = file.framework;
-    let (requirements, own_python) = file.python;
-    JobSpec {
-        name: file.name,
-        run: file.run,
-        resources: file.resources,
-        scheduler: file.scheduler,
-        image: file.image,
-        framework,
-        left_to_model,
-        storage: file.storage,
-        build: file.build,
-        requirements,
-        own_python,
-        workload: file.workload,
-        timing: file.timing,
-        overrides: Overrides::default(),
-    }
+    spec
 }
 
-/// What to write in place of tables and keys of other programs.
+/// What to write in place of keys of other programs.
 fn advice(shown: &str, name: &str, known: &[&'static str]) -> Option<String> {
-    if let Some((_, hint)) = TABLES_ELSEWHERE.iter().find(|(table, _)| *table == shown) {
-        return Some((*hint).to_owned());
+    if shown == "bench" {
+        return Some("this is a matrix: `dlrun bench run FILE` runs it".to_owned());
     }
     let name = name.replace('-', "_");
     let (_, ours) = SYNONYMS
@@ -147,23 +84,11 @@ fn advice(shown: &str, name: &str, known: &[&'static str]) -> Option<String> {
     Some(format!("did you mean `{ours}`?"))
 }
 
-/// Tables that others have, and what to write.
-const TABLES_ELSEWHERE: [(&str, &str); 5] = [
-    (
-        "slurm",
-        "options of Slurm are keys of `[resources]`, such as `queue`; others go into `scheduler.directives`",
-    ),
-    (
-        "pbs",
-        "options of PBS are keys of `[resources]`, such as `queue`; others go into `scheduler.directives`",
-    ),
-    ("container", "write `[image]`"),
-    ("environment", "write `env` under `[run]`"),
-    ("bench", "this is a matrix: `dlrun bench run FILE` runs it"),
-];
-
 /// What other programs call our keys: Slurm's options, PBS's resources.
-const SYNONYMS: [(&str, &str); 20] = [
+const SYNONYMS: [(&str, &str); 23] = [
+    ("slurm", "resources"),
+    ("pbs", "resources"),
+    ("container", "image"),
     ("time", "walltime"),
     ("timelimit", "walltime"),
     ("partition", "queue"),
@@ -191,6 +116,7 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
+    use crate::job::Resources;
     use crate::job::{EnvVar, Inherit, MailEvent, NodeCount};
 
     fn faults(text: &str) -> Vec<String> {
@@ -239,8 +165,8 @@ mod tests {
 
     #[test]
     fn tables_of_others_are_told_with_what_to_write() {
-        assert!(fault_of("slurm = { partition = \"gpu\" }").contains("`queue`"));
-        assert!(fault_of("container = \"x.sif\"").contains("write `[image]`"));
+        assert!(fault_of("slurm = { partition = \"gpu\" }").contains("mean `resources`?"));
+        assert!(fault_of("container = \"x.sif\"").contains("mean `image`?"));
     }
 
     #[test]
@@ -256,29 +182,23 @@ mod tests {
     fn what_is_left_to_the_performance_model_is_kept_apart_from_what_is_not_said() {
         let left = |lines: &str| {
             let spec = parse(&format!("[run]\ncommand = [\"a\"]\n{lines}")).expect("valid");
-            (spec.left_to_model, spec.framework.compiler)
+            (
+                spec.leaves_compiler,
+                spec.framework.compiler,
+                spec.has_explore,
+            )
         };
-        let nothing = LeftToModel::default();
-        assert_eq!(left(""), (nothing, None));
-        assert_eq!(left("[framework]\nname = \"jax\""), (nothing, None));
+        assert_eq!(left(""), (false, None, false));
+        assert_eq!(left("[framework]\nname = \"jax\""), (false, None, false));
         assert_eq!(
             left("[framework]\ncompiler = \"xla\""),
-            (nothing, Some("xla".into()))
+            (false, Some("xla".into()), false)
         );
-        let auto = LeftToModel {
-            compiler: true,
-            explore: 0.0,
-        };
-        assert_eq!(left("[framework]\ncompiler = \"auto\""), (auto, None));
-        for (share, read) in [("0.25", 0.25), ("1", 1.0), ("0", 0.0), ("1e-3", 0.001)] {
-            assert_eq!(
-                left(&format!("[framework]\nexplore = {share}"))
-                    .0
-                    .explore
-                    .to_bits(),
-                f64::to_bits(read)
-            );
-        }
+        assert_eq!(
+            left("[framework]\ncompiler = \"auto\""),
+            (true, None, false)
+        );
+        assert_eq!(left("[framework]\nexplore = 0.25"), (false, None, true));
     }
 
     #[test]

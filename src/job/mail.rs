@@ -38,7 +38,7 @@ pub fn address_problem(text: &str) -> Option<String> {
         return None;
     }
     Some(format!(
-        "{text:?} is no mail address such as \"a@example.org\""
+        "{text:?} is not a mail address such as \"a@example.org\""
     ))
 }
 

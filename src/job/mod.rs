@@ -24,10 +24,11 @@ mod state;
 
 pub use crate::foundation::toml_reader::Located;
 pub use arguments::{Argument, arguments, is_option, number, quoted};
-pub use array::{ArrayError, ArraySpec, IndexRange, MAX_ELEMENTS};
+pub use array::{ArraySpec, IndexRange, MAX_ELEMENTS};
 pub use begin::Begin;
 pub use depend::{Dependency, DependencyKind};
-pub use file::{JobSpec, MAX_JOB_FILE_BYTES, is_toml, parse, parse_with};
+pub use document::JobSpec;
+pub use file::{MAX_JOB_FILE_BYTES, is_toml, parse, parse_with};
 pub use gpus::{gpus_on_node, kind_and_count};
 pub use id::{JobId, RunId, RunIdError, name_problem};
 pub use image::{Bind, BuildMode, Fakeroot, GpuMode, Image};
@@ -35,16 +36,15 @@ pub(crate) use image::{credentials_in, read_uri};
 pub use mail::{Mail, MailEvent, address_problem};
 pub use output::OutputPattern;
 pub(crate) use output::output_of;
-pub use overrides::Overrides;
 pub(crate) use resources::option_text;
 pub use resources::{Resources, resource_keys};
 pub use run::Run;
 pub(crate) use run::{env, modules, option_lines};
 pub(crate) use schema::table_names;
-pub use sections::{Build, SchedulerSection, Workload};
+pub use sections::{Build, Python, SchedulerSection, Workload};
 pub(crate) use sections::{line_of_text, name_in_small_letters, name_word, version_text};
 pub use spec::{
-    Asked, Command, Conda, EnvVar, Framework, Inherit, Launcher, LeftToModel, NodeCount, OwnPython,
+    Asked, Command, Conda, EnvVar, Framework, Inherit, Launcher, NodeCount, Overrides, OwnPython,
     Provenance, SchedulerKind, StorageClass, TimingPattern,
 };
 pub use state::JobState;

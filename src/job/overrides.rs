@@ -7,19 +7,9 @@ use toml::Spanned;
 use toml::de::{DeTable, DeValue};
 
 use super::schema::schema;
+use super::spec::Overrides;
 use crate::foundation::diagnostic::Problem;
 use crate::foundation::toml_reader::{basic_string, syntax_problem};
-
-/// What was given on the command line.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Overrides {
-    /// `KEY=VALUE` each; of one key the last counts.
-    pub set: Vec<String>,
-    /// The job's name.
-    pub name: Option<String>,
-    /// Further arguments of the program or script.
-    pub arguments: Vec<String>,
-}
 
 impl Overrides {
     /// The keys that are set, each as the user wrote it and as a line of TOML.

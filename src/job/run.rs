@@ -148,7 +148,9 @@ fn inherit() -> Kind<Inherit> {
             if is_variable_name(name) && !is_reserved(name) {
                 Ok(name.to_owned())
             } else {
-                Err(format!("{name:?} is no variable that can be handed over"))
+                Err(format!(
+                    "{name:?} is not a variable that can be handed over"
+                ))
             }
         })?;
         Some(Inherit::Names(

@@ -5,7 +5,7 @@
 
 use serde_json::{Value, json};
 
-use super::document::JobFile;
+use super::document::JobSpec;
 use super::image::Image;
 use super::resources::Resources;
 use super::run::run_keys;
@@ -50,7 +50,7 @@ pub fn keys() -> Vec<String> {
 /// The schema.
 #[must_use]
 pub fn schema() -> Value {
-    let mut schema = object(JobFile::keys());
+    let mut schema = object(JobSpec::keys());
     schema["$schema"] = "https://json-schema.org/draft/2020-12/schema".into();
     schema["title"] = "Job file of dlrun".into();
     schema["description"] =

@@ -8,8 +8,7 @@ use serde_json::json;
 
 use super::run::option_lines;
 use super::spec::{
-    Conda, Framework, LeftToModel, OwnPython, Provenance, SchedulerKind, StorageClass,
-    TimingPattern,
+    Conda, Framework, OwnPython, Provenance, SchedulerKind, StorageClass, TimingPattern,
 };
 use crate::foundation::diagnostic::Problem;
 use crate::foundation::toml_keys::keys;
@@ -39,7 +38,7 @@ pub(crate) fn version_text(text: &str) -> Result<String, String> {
     if begins && text.len() <= 100 && text.chars().all(allowed) {
         Ok(text.to_owned())
     } else {
-        Err(format!("{text:?} is no version such as \"2.4.1\""))
+        Err(format!("{text:?} is not a version such as \"2.4.1\""))
     }
 }
 
@@ -56,7 +55,7 @@ pub(crate) fn name_in_small_letters(text: &str) -> Result<String, String> {
     let allowed = |c: char| c.is_ascii_alphanumeric() || "._+-".contains(c);
     if text.is_empty() || text.len() > 100 || !text.chars().all(allowed) {
         return Err(format!(
-            "{text:?} is no name (letters, digits and `. _ + -`)"
+            "{text:?} is not a name (letters, digits and `. _ + -`)"
         ));
     }
     Ok(text.to_ascii_lowercase())
@@ -78,6 +77,7 @@ keys! {
         /// Graph compiler, such as `xla`, `inductor`, `glow`; `none`; or `auto`.
         compiler: Option<String> = optional(name_word()),
         /// Ignored: dlrun 0.1 drew this share of the choices to learn from them.
+        [expect(dead_code, reason = "the key is known, and has no effect")]
         explore: f64 = or_default(decimal(0.0..=1.0).or(0.0)),
     }
 }
@@ -94,24 +94,19 @@ fn version() -> Kind<String> {
     parsed(pattern, |text| {
         let allowed = |c: char| c.is_ascii_alphanumeric() || ".<>=!~^*,+- ".contains(c);
         let fits = !text.trim().is_empty() && text.len() <= 100 && text.chars().all(allowed);
-        let error = || format!("{text:?} is no version such as \"2.1\" or \">=2.1, <3\"");
+        let error = || format!("{text:?} is not a version such as \"2.1\" or \">=2.1, <3\"");
         fits.then(|| text.trim().to_owned()).ok_or_else(error)
     })
 }
 
 impl FrameworkTable {
-    pub(super) fn taken_apart(self) -> Option<(Framework, LeftToModel)> {
-        let left = LeftToModel {
-            compiler: self.compiler.as_deref() == Some("auto"),
-            explore: self.explore,
-        };
-        let framework = Framework {
+    pub(super) fn framework(self) -> Option<Framework> {
+        Some(Framework {
             name: self.name,
             version: self.version,
-            compiler: self.compiler.filter(|_| !left.compiler),
+            compiler: self.compiler,
             provenance: self.provenance.flatten(),
-        };
-        Some((framework, left))
+        })
     }
 }
 
@@ -200,7 +195,24 @@ fn conda_profile() -> Kind<String> {
 }
 
 /// `[python]`: a file of requirements, or an environment that the user has made.
-pub(super) type Python = (Option<Located<PathBuf>>, Option<Located<OwnPython>>);
+#[derive(Debug, Clone, PartialEq, Default)]
+pub struct Python {
+    /// The requirements file, relative to the job file's directory.
+    pub requirements: Option<Located<PathBuf>>,
+    /// An environment that the user has made.
+    pub own: Option<Located<OwnPython>>,
+}
+
+impl Python {
+    /// The conda environment that is activated.
+    #[must_use]
+    pub fn conda(&self) -> Option<&Conda> {
+        match &self.own.as_ref()?.value {
+            OwnPython::Conda(conda) => Some(conda),
+            OwnPython::Venv(_) => None,
+        }
+    }
+}
 
 pub(super) fn python() -> Kind<Python> {
     Kind::new(object(PythonTable::keys()), |fields, key| {
@@ -235,7 +247,10 @@ fn read_python(fields: &mut Fields<'_>) -> Python {
             span,
         }
     });
-    (requirements, venv.or(conda))
+    Python {
+        requirements,
+        own: venv.or(conda),
+    }
 }
 
 keys! {

@@ -40,6 +40,17 @@ pub struct EnvVar {
     pub value: String,
 }
 
+/// What was given on the command line.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Overrides {
+    /// `KEY=VALUE` each; of one key the last counts.
+    pub set: Vec<String>,
+    /// The job's name.
+    pub name: Option<String>,
+    /// Further arguments of the program or script.
+    pub arguments: Vec<String>,
+}
+
 vocabulary! {
     /// How the command is started on several nodes.
     #[derive(Default)]
@@ -181,15 +192,6 @@ pub struct Framework {
     /// Where the image got it from; `None` also for `any`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub provenance: Option<Provenance>,
-}
-
-/// What `[framework]` leaves to the performance model.
-#[derive(Debug, Clone, Copy, PartialEq, Default)]
-pub struct LeftToModel {
-    /// `compiler = "auto"`.
-    pub compiler: bool,
-    /// Ignored: dlrun 0.1 drew this share of the choices to learn from them.
-    pub explore: f64,
 }
 
 vocabulary! {

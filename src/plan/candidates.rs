@@ -157,9 +157,7 @@ pub(super) fn named(compiler: &str) -> &str {
 
 /// Whether the job file describes the training.
 pub(super) fn says_what_it_trains(spec: &JobSpec) -> bool {
-    spec.framework.name.is_some()
-        || spec.workload != Workload::default()
-        || spec.left_to_model.compiler
+    spec.framework.name.is_some() || spec.workload != Workload::default() || spec.leaves_compiler
 }
 
 impl Resolver<'_> {
@@ -386,7 +384,7 @@ impl Resolver<'_> {
         device: &Device,
         there: &[&str],
     ) -> (Vec<Option<String>>, &'static str) {
-        if !self.spec.left_to_model.compiler {
+        if !self.spec.leaves_compiler {
             return (vec![self.spec.framework.compiler.clone()], "");
         }
         let (first, why) = compiler_by_rule(framework, device, there);

@@ -33,7 +33,7 @@ impl<'a> Resolver<'a> {
             job_file: text(&facts.job_file),
             overrides: shown_overrides(&spec.overrides),
             env_file: facts.env_file.as_deref().map(text),
-            conda: spec.conda().cloned(),
+            conda: spec.python.conda().cloned(),
             inherit: spec.run.inherit.clone(),
             workload: spec.workload.clone(),
             timing: spec.timing.as_ref().map(|timing| timing.value.clone()),

@@ -29,7 +29,6 @@ impl Resolver<'_> {
         adapter.check(&asked, &mut found);
         self.problems.extend(found.problems);
         self.plan.warnings.extend(found.warnings);
-        self.plan.notes.extend(found.notes);
     }
 
     /// Contradictions that no site could resolve.
@@ -79,7 +78,7 @@ fn cpus_per_node(asked: &Resources) -> u64 {
 
 #[cfg(test)]
 mod tests {
-    use crate::config::{Defaults, Settings};
+    use crate::config::Settings;
     use crate::foundation::diagnostic::Problem;
     use crate::job::SchedulerKind;
     use crate::plan::{Plan, SiteFacts, resolve};
@@ -107,10 +106,8 @@ mod tests {
             "[run]\ncommand = [\"true\"]\n[scheduler]\nkind = \"{kind}\"\n[resources]\n{lines}\n"
         );
         let spec = crate::job::parse(&text).expect("a valid job file");
-        let defaults = Defaults {
-            state_dir: Some("/home/u/state".into()),
-        };
-        let settings = Settings::merge(&defaults, &[]).expect("settings");
+        let defaults = Some("/home/u/state".into());
+        let settings = Settings::merge(defaults, &[]).expect("settings");
         (text, resolve(&spec, &settings, &facts()))
     }
 
@@ -282,10 +279,8 @@ mod tests {
                 "[run]\ncommand = [\"a\"]\nlauncher = \"mpi\"\n[scheduler]\nkind = \"{kind}\"\n"
             );
             let spec = crate::job::parse(&text).expect("a valid job file");
-            let defaults = Defaults {
-                state_dir: Some("/home/u/state".into()),
-            };
-            let settings = Settings::merge(&defaults, &[]).expect("settings");
+            let defaults = Some("/home/u/state".into());
+            let settings = Settings::merge(defaults, &[]).expect("settings");
             resolve(
                 &spec,
                 &settings,

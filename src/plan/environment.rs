@@ -16,7 +16,7 @@ impl Resolver<'_> {
         &mut self,
         prospect: &mut Prospect,
     ) -> (Option<Container>, Option<String>) {
-        if let Some(own) = &self.spec.own_python {
+        if let Some(own) = &self.spec.python.own {
             return (None, self.own_python(own, prospect));
         }
         match self.image(prospect) {

@@ -310,7 +310,7 @@ impl<'a> Resolver<'a> {
             return;
         }
         let hint = match &self.spec.framework.name {
-            _ if self.spec.own_python.is_some() => OWN_OR_IMAGE,
+            _ if self.spec.python.own.is_some() => OWN_OR_IMAGE,
             Some(_) => {
                 "`dlrun image list` shows the catalogue; name an image by `image.path` or `image.uri`"
             }

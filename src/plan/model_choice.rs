@@ -80,7 +80,7 @@ impl Resolver<'_> {
         let Some(chosen) = prospect.chosen() else {
             return;
         };
-        if self.spec.left_to_model.compiler {
+        if self.spec.leaves_compiler {
             self.compiled(prospect, chosen);
         }
         let (Some(forecast), Some(model)) = (&chosen.forecast, &prospect.model) else {

@@ -54,7 +54,7 @@ pub fn resolve(
     resolver.pass_through();
     resolver.variables();
     resolver.warn_of_secrets();
-    if spec.left_to_model.explore > 0.0 {
+    if spec.has_explore {
         let warning =
             "`framework.explore` has no effect: dlrun no longer draws candidates to learn";
         resolver.plan.warnings.push(warning.to_owned());
@@ -310,13 +310,12 @@ impl Resolver<'_> {
     fn pass_through(&mut self) {
         let section = &self.spec.scheduler;
         let options = section.directives.iter().chain(&section.arguments);
-        let is_found = section.kind.is_none_or(|kind| kind == SchedulerKind::Auto);
         // Of a local job they have no effect, and are written for a cluster.
         let adapter = match self.plan.scheduler {
             kind if kind.is_local() => adapter_for(SchedulerKind::Slurm),
             kind => adapter_for(kind),
         };
-        let beside = (!self.is_local()).then_some((&self.plan.resources, is_found));
+        let beside = (!self.is_local()).then_some(&self.plan.resources);
         let problem = |option: &Located<String>| adapter.option_problem(option, beside);
         self.problems.extend(options.filter_map(problem));
         if self.is_local() && !(section.directives.is_empty() && section.arguments.is_empty()) {

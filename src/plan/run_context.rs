@@ -35,9 +35,9 @@ impl Resolver<'_> {
                 Some(digest) => format!("image {digest}"),
                 None => format!("image {}", image.source),
             },
-            (None, Some(dir)) if self.spec.own_python.is_some() => format!("python {dir}"),
+            (None, Some(dir)) if self.spec.python.own.is_some() => format!("python {dir}"),
             (None, Some(dir)) => format!("python {}", dir.rsplit('/').next().unwrap_or(dir)),
-            (None, None) => match self.spec.conda() {
+            (None, None) => match self.spec.python.conda() {
                 Some(conda) => format!("conda {}", conda.name),
                 None => "host".to_owned(),
             },

@@ -367,7 +367,7 @@ mod tests {
     use proptest::prelude::*;
 
     use crate::config::site::{Queue, SiteModel};
-    use crate::config::{Defaults, Fragment, Settings};
+    use crate::config::{Fragment, Settings};
     use crate::job::SchedulerKind;
     use crate::plan::{Plan, SchedulerFacts, SiteFacts, resolve};
 
@@ -413,10 +413,8 @@ mod tests {
             fragment.errors.is_empty() && fragment.unknown.is_empty(),
             "{fragment:#?}"
         );
-        let defaults = Defaults {
-            state_dir: Some("/s".into()),
-        };
-        let settings = Settings::merge(&defaults, &[fragment]).expect("settings");
+        let defaults = Some("/s".into());
+        let settings = Settings::merge(defaults, &[fragment]).expect("settings");
         let spec =
             crate::job::parse(&format!("[run]\ncommand = [\"true\"]\n{job}")).expect("a job file");
         resolve(&spec, &settings, &facts())

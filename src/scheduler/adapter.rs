@@ -58,8 +58,6 @@ pub struct Findings {
     pub problems: Vec<Problem>,
     /// What takes effect otherwise than it looks.
     pub warnings: Vec<String>,
-    /// What is worth knowing.
-    pub notes: Vec<String>,
 }
 
 impl Findings {
@@ -99,12 +97,11 @@ pub trait Adapter: Sync {
     }
     /// What else it cannot honour of a job file, and what it takes otherwise.
     fn check(&self, _asked: &Asked<'_>, _found: &mut Findings) {}
-    /// What is wrong with handing an option through to it. `beside`: what the job asks for, and whether this scheduler was
-    /// found and not named.
+    /// What is wrong with handing an option through to it. `beside`: what the job asks for.
     fn option_problem(
         &self,
         _option: &Located<String>,
-        _beside: Option<(&PlannedResources, bool)>,
+        _beside: Option<&PlannedResources>,
     ) -> Option<Problem> {
         None
     }

@@ -160,6 +160,19 @@ impl Commands {
         patiently(|| tool.run(), busy).map_err(|source| self.failed(what, source))
     }
 
+    /// What a command that asks prints, where that is an answer: see [`Commands::answer`].
+    pub(super) fn printed(
+        &self,
+        program: &str,
+        arguments: &[&str],
+        codes: &[i32],
+        what: &str,
+    ) -> Result<String, SchedulerError> {
+        let output = self.ask(&self.tool(program).args(arguments), what)?;
+        let answer = self.answer(program, output, codes, what);
+        answer.map(|output| output.stdout)
+    }
+
     /// The output, where it is an answer: a success, or one of these exit codes.
     pub(super) fn answer(
         &self,

@@ -27,7 +27,7 @@ use crate::config::site::SiteModel;
 use crate::foundation::command::CommandError;
 use crate::foundation::private::FileError;
 use crate::job::{ArraySpec, JobId, RunId, SchedulerKind};
-use crate::launch::Plan;
+use crate::launch::{Plan, PlannedResources};
 use crate::record::{ArrayPart, QueueEntry};
 
 /// What is handed over.
@@ -61,13 +61,9 @@ pub struct JobRef {
     pub job_id: JobId,
     /// Further jobs of the run's array, which dlrun 0.1 split where it went beyond the site's largest index.
     pub parts: Vec<ArrayPart>,
-    /// The job's name.
-    pub name: String,
     /// When it was submitted, in Unix milliseconds UTC: a controller that restarts gives the same ids again. `None`:
     /// not by dlrun, so nobody noted when.
     pub submitted_at_ms: Option<u64>,
-    /// Host it was submitted from.
-    pub submit_host: String,
     /// The run's directory.
     pub run_dir: PathBuf,
 }
@@ -319,6 +315,25 @@ pub fn adapter_for(kind: SchedulerKind) -> &'static dyn Adapter {
         .unwrap_or(&local::Known)
 }
 
+/// What a job waits for, all of it: `afterok:14:15,afterany:16`.
+fn depends(resources: &PlannedResources) -> Option<String> {
+    let by_kind = by_key(resources.depends.iter().flat_map(|depend| {
+        let ids = depend.job_ids.iter();
+        ids.map(|id| (depend.kind, id.0.as_str()))
+    }));
+    let all = by_kind
+        .iter()
+        .map(|(kind, ids)| format!("{kind}:{}", ids.join(":")));
+    Some(all.collect::<Vec<_>>().join(",")).filter(|all| !all.is_empty())
+}
+
+/// Licences as `matlab:2,ansys:1`, with `joint` between them.
+fn licenses(resources: &PlannedResources, joint: &str) -> Option<String> {
+    let one = |(name, count): &(String, u32)| format!("{name}:{count}");
+    let all: Vec<String> = resources.licenses.iter().map(one).collect();
+    Some(all.join(joint)).filter(|all| !all.is_empty())
+}
+
 /// Values with their keys, by key.
 fn by_key<K: Ord, V>(pairs: impl IntoIterator<Item = (K, V)>) -> BTreeMap<K, Vec<V>> {
     let mut groups: BTreeMap<K, Vec<V>> = BTreeMap::new();
@@ -345,9 +360,7 @@ mod tests {
             run_id: RunId::from_random([7; 10]),
             job_id: JobId("95".into()),
             parts: vec![part("97", 2000), part("96", 1000)],
-            name: "job".into(),
             submitted_at_ms: None,
-            submit_host: "h".into(),
             run_dir: PathBuf::from("/"),
         };
         let shown_of = |job: &JobRef, elements: Option<&str>| {

@@ -4,7 +4,7 @@
 //! and of Torque's and OpenPBS's `qsub`.
 
 use super::slurm;
-use crate::config::site::{Queue, SiteModel};
+use crate::config::site::{Queue, SiteModel, shown_list};
 use crate::launch::PlannedResources;
 
 /// What schedulers do not like: its name here, its class in `dlrun explain --json`, the key under `[resources]` that it is about,
@@ -228,21 +228,8 @@ fn site_has(key: &str, site: Option<&SiteModel>) -> Option<String> {
         }
         _ => return None,
     };
-    let shown = items
-        .iter()
-        .take(SHOWN)
-        .cloned()
-        .collect::<Vec<_>>()
-        .join(", ");
-    match items.len() {
-        0 => None,
-        1..=SHOWN => Some(format!("the site has {shown}")),
-        count => Some(format!("the site has {shown} and {} more", count - SHOWN)),
-    }
+    (!items.is_empty()).then(|| format!("the site has {}", shown_list(items)))
 }
-
-/// Queues and licences that a line names.
-const SHOWN: usize = 8;
 
 fn shown_queue(queue: &Queue) -> String {
     let limit = queue.max_walltime.map(|limit| format!(" (up to {limit})"));

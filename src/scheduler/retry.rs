@@ -7,42 +7,27 @@ use std::time::{Duration, Instant};
 
 /// How often a question is asked at most.
 const ATTEMPTS: u32 = 4;
-/// The first pause; each further one is twice as long, up to the longest.
+/// The first pause; each further one is twice as long.
 const FIRST_PAUSE: Duration = Duration::from_millis(200);
-const LONGEST_PAUSE: Duration = Duration::from_secs(2);
 /// No new attempt begins later than this: somebody waits for the answer.
 const PATIENCE: Duration = Duration::from_secs(20);
 
-/// Asks until the answer is none that `passes`, or patience is at its end; then that answer is returned.
+/// Asks until an answer is not one that `passes`, or patience ends; then that answer is returned.
 pub(super) fn patiently<T>(mut ask: impl FnMut() -> T, passes: impl Fn(&T) -> bool) -> T {
     let begun = Instant::now();
-    let mut attempt = 1;
-    loop {
+    for attempt in 1..ATTEMPTS {
         let answer = ask();
-        let pause = jittered(pause_after(attempt), random_byte());
-        if !passes(&answer) || attempt == ATTEMPTS || begun.elapsed() + pause > PATIENCE {
+        // Half to one and a half times as long, so that those who failed together do not come back together.
+        let random = getrandom::u32().unwrap_or(128) % 256;
+        let pause = FIRST_PAUSE * 2_u32.pow(attempt - 1);
+        let pause = pause / 2 + pause * random / 255;
+        if !passes(&answer) || begun.elapsed() + pause > PATIENCE {
             return answer;
         }
         tracing::debug!(attempt, ?pause, "the scheduler is busy; asking again");
         sleep(pause);
-        attempt += 1;
     }
-}
-
-fn pause_after(attempt: u32) -> Duration {
-    (FIRST_PAUSE * 2_u32.saturating_pow(attempt - 1)).min(LONGEST_PAUSE)
-}
-
-/// Half to one and a half times as long, so that those who failed together do not come back together.
-fn jittered(pause: Duration, random: u8) -> Duration {
-    pause / 2 + pause * u32::from(random) / 255
-}
-
-fn random_byte() -> u8 {
-    let mut byte = [128];
-    // Without randomness the pause is the plain one.
-    let _ = getrandom::fill(&mut byte);
-    byte[0]
+    ask()
 }
 
 #[cfg(test)]
@@ -76,21 +61,5 @@ mod tests {
         let mut asked = 0;
         patiently(|| asked += 1, |()| true);
         assert_eq!(asked, ATTEMPTS);
-    }
-
-    #[test]
-    fn pauses_grow_to_a_cap_and_vary() {
-        let pauses: Vec<u128> = (1..7)
-            .map(|attempt| pause_after(attempt).as_millis())
-            .collect();
-        assert_eq!(pauses, [200, 400, 800, 1600, 2000, 2000]);
-        assert_eq!(
-            jittered(Duration::from_secs(1), 0),
-            Duration::from_millis(500)
-        );
-        assert_eq!(
-            jittered(Duration::from_secs(1), 255),
-            Duration::from_millis(1500)
-        );
     }
 }

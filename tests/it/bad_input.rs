@@ -173,7 +173,7 @@ fn values_that_mean_nothing_are_told_with_what_would() {
         &env,
         &resource("array = \"9-0\""),
         65,
-        &["job.toml:4:9", "is no list of indexes"],
+        &["job.toml:4:9", "is not a list of indexes"],
     );
     for name in [
         "\"a\\nb\"",
@@ -339,16 +339,6 @@ fn what_is_no_job_file_is_told_for_what_it_is() {
         )
         .run()
         .code(0);
-    // Of a key that occurs twice in a description nothing is dropped silently.
-    let twice = r#"{"job": {"job_options": {"node_count": 3}, "job_options": {"job_name": "a", "job_name": "b"},
-        "application": {"executable": "true"}}}"#;
-    let _ = env
-        .dlrun(["convert"])
-        .arg(env.write("twice.json", twice))
-        .run()
-        .code(0)
-        .says("nodes = 3")
-        .warns("note: job_options: occurs twice\n");
     // A name that is no UTF-8 is a name all the same.
     let odd = env.jobs().join(OsStr::from_bytes(b"caf\xe9.toml"));
     fs::write(&odd, "[run]\ncommand = [\"true\"]\n").expect("ours");

@@ -289,7 +289,7 @@ fn lock_of_a_job_that_is_no_more_is_taken_away() {
         .expect("ours");
     let done = env.command("bash", [&script]).run().code(0);
     let _ = done
-        .warns("the job that built this is no more: gone n1 7")
+        .warns("the job that built this no longer exists: gone n1 7")
         .warns("dlrun: fetching ");
     assert!(dir.join("file").exists() && !lock.exists());
 }

@@ -116,7 +116,7 @@ fn every_example_of_modak_is_converted_or_named() {
             Err(problems) => {
                 assert_eq!(name, "examples-map_container.json", "{problems:?}");
                 assert!(
-                    problems[0].message.contains("no job description"),
+                    problems[0].message.contains("not a job description"),
                     "{problems:?}"
                 );
             }
@@ -490,7 +490,7 @@ fn what_cannot_be_carried_over_forbids_to_submit() {
             .refusals()
             .next()
             .unwrap_or_else(|| panic!("{options} is refused"));
-        assert!(problem.span.is_some(), "{problem:?}");
+        assert!(problem.message.contains("`job_options."), "{problem:?}");
     }
     let env = TestEnv::new();
     let file = env.write("job.json", modak("\"queue\": \"a b\"", ""));
@@ -501,7 +501,6 @@ fn what_cannot_be_carried_over_forbids_to_submit() {
         .code(65);
     let _ = done
         .warns("`job_options.queue`: must not contain ' '")
-        .warns("job.json:1:35")
         .warns("dlrun convert");
 }
 
@@ -525,11 +524,11 @@ fn what_is_no_description_is_told() {
     for (text, told) in [
         ("", "neither MODAK's JSON nor a script"),
         ("ls\n", "neither MODAK's JSON nor a script"),
-        ("{}", "neither `job` nor `application`"),
-        ("[{\"job\": 1}]", "it is no object"),
-        ("{\"job\": 1}", "`job` is no object"),
-        ("{\"job\": {}}", "`job` is empty"),
-        ("{\"job\": {}", "no JSON: EOF"),
+        ("{}", "not a job description"),
+        ("[{\"job\": 1}]", "not a job description"),
+        ("{\"job\": 1}", "not a job description"),
+        ("{\"job\": {}}", "not a job description"),
+        ("{\"job\": {}", "not valid JSON: EOF"),
         ("#SBATCH -n 1\0\n", "NUL"),
         (
             "#SBATCH -n 2\n#SBATCH hetjob\n#SBATCH -n 4\ntrue\n",
@@ -565,11 +564,7 @@ fn the_verb_prints_a_job_file_and_names_the_rest() {
         .run()
         .code(0)
         .result();
-    assert_eq!(
-        (&result["from"], &result["notes"][0]["line"]),
-        (&"modak".into(), &7.into()),
-        "{result}"
-    );
+    assert_eq!(result["from"], "modak", "{result}");
     assert_eq!(result["job_file"].as_str(), Some(done.text().as_str()));
     assert_eq!(
         env.dlrun(["convert", "--json"])
@@ -604,13 +599,8 @@ fn the_verb_prints_a_job_file_and_names_the_rest() {
         .run()
         .code(65)
         .error();
-    assert_eq!(
-        (
-            &error["problems"][0]["line"],
-            &error["problems"][0]["column"]
-        ),
-        (&2.into(), &10.into())
-    );
+    let message = error["problems"][0]["message"].to_string();
+    assert!(message.contains("line 2 column 10"), "{message}");
     let _ = env.dlrun(["convert", "nowhere.json"]).run().code(66);
 }
 
@@ -636,7 +626,7 @@ fn verbs_take_modaks_json_itself() {
         .run()
         .code(0)
         .says("run");
-    // A fault that only the plan finds points at its line of the JSON.
+    // A fault that only the plan finds names the key.
     let file = env.write(
         "two.json",
         modak("\n\"node_count\": 2", "\"app_type\": \"python\""),
@@ -647,7 +637,7 @@ fn verbs_take_modaks_json_itself() {
         .run()
         .code(65)
         .error();
-    assert_eq!(error["problems"][0]["line"], 2, "{error}");
+    assert!(error.to_string().contains("nodes"), "{error}");
 }
 
 #[test]

@@ -142,9 +142,7 @@ impl Site {
             run_id: RunId::from_random([7; 10]),
             job_id: JobId(id.to_owned()),
             parts: Vec::new(),
-            name: "job".to_owned(),
             submitted_at_ms: Some(dlrun::foundation::clock::now_ms()),
-            submit_host: "here".to_owned(),
             run_dir: self.path("run"),
         };
         let mut entries = self

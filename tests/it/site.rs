@@ -227,7 +227,7 @@ fn bad_values_of_any_kind_are_told_with_what_there_is() {
         .arg(&wide)
         .run()
         .code(65)
-        .warns("99999 nodes are asked for; there are 4 in queue `batch`");
+        .warns("99999 nodes are asked for; queue `batch` has 4");
     assert_eq!(sbatch.calls().len(), 0);
 }
 

@@ -171,9 +171,7 @@ impl Look<'_> {
             run_id: RunId::from_random([0; 10]),
             job_id: JobId(target.to_owned()),
             parts: Vec::new(),
-            name: String::new(),
             submitted_at_ms: None,
-            submit_host: self.session.host.clone(),
             run_dir: std::path::PathBuf::new(),
         };
         let scheduler = self.session.scheduler(self.scheduler)?;

@@ -343,8 +343,8 @@ impl Place {
             workdir,
             env_file: spec.run.env_file.as_ref().map(beside),
             image: image.map(without_parents),
-            requirements: spec.requirements.as_ref().map(beside),
-            venv: spec.own_python.as_ref().and_then(|own| match &own.value {
+            requirements: spec.python.requirements.as_ref().map(beside),
+            venv: spec.python.own.as_ref().and_then(|own| match &own.value {
                 OwnPython::Venv(path) => Some(tidy(&dir.join(path))),
                 OwnPython::Conda(_) => None,
             }),
@@ -384,14 +384,14 @@ impl Place {
             };
             problems.push(Problem::at(span, message).hinted(hint));
         }
-        if let (Some(path), Some(named)) = (&self.requirements, &spec.requirements)
+        if let (Some(path), Some(named)) = (&self.requirements, &spec.python.requirements)
             && !path.is_file()
         {
             let message = format!("`python.requirements`: {} is not a file", path.display());
             problems.push(Problem::at(named.span.clone(), message));
         }
         // Of a venv `python` is a link, which may lead to what only the nodes have.
-        if let (Some(path), Some(named)) = (&self.venv, &spec.own_python)
+        if let (Some(path), Some(named)) = (&self.venv, &spec.python.own)
             && path.join("bin/python").symlink_metadata().is_err()
         {
             let message = format!(
@@ -448,7 +448,7 @@ impl Place {
         }
         let from_environment = may_contain
             || self.requirements.is_some()
-            || spec.own_python.is_some()
+            || spec.python.own.is_some()
             || !spec.run.modules.is_empty();
         (!from_environment && find(program, &[]).is_none())
             .then(|| format!("the program {program:?} is not in PATH"))

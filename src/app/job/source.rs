@@ -109,7 +109,11 @@ impl Source {
                 message: format!("`{given}`: {}", problem.message),
                 ..problem
             },
-            (None, Some(converted), _) => converted.in_description(problem),
+            // The message names the key; the text that the user wrote has no such place.
+            (None, Some(_), _) => Problem {
+                span: None,
+                ..problem
+            },
             (None, None, Some(cell)) => cell.in_matrix(problem),
             (None, None, None) => problem,
         };

@@ -88,9 +88,7 @@ impl Tracker<'_> {
             run_id,
             job_id,
             parts: Vec::new(),
-            name: String::new(),
             submitted_at_ms: Some(submitted_at_ms),
-            submit_host: String::new(),
         };
         others.map(other).collect()
     }
@@ -170,10 +168,8 @@ pub(crate) fn job_ref(run: &RunDir, record: &RunRecord) -> Option<JobRef> {
         run_id: record.run_id.clone(),
         job_id: record.job_id.clone()?,
         parts: record.parts.clone(),
-        name: record.name.clone(),
         // A run of `dlrun render | sbatch` was noted at its start; its job may have waited for hours.
         submitted_at_ms: record.job_file.as_ref().map(|_| record.submitted_at_ms),
-        submit_host: record.submit_host.clone(),
         run_dir: run.path().to_owned(),
     })
 }

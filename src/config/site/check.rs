@@ -76,13 +76,22 @@ fn places<'a>(wanted: &Wanted<'_>, model: &'a SiteModel) -> (Vec<Place<'a>>, Opt
 }
 
 fn no_queue(name: &str, model: &SiteModel) -> Misfit {
-    let names = || model.queues.iter().map(|queue| queue.name.as_str());
-    let there = shown_names(names());
-    let hint = match nearest(name, names()) {
+    let names: Vec<&str> = model
+        .queues
+        .iter()
+        .map(|queue| queue.name.as_str())
+        .collect();
+    let misfit = Misfit::new("queue", format!("there is no queue `{name}`"));
+    misfit.hinted(there_are(name, &names))
+}
+
+/// What there is in place of a name.
+fn there_are(name: &str, names: &[&str]) -> String {
+    let there = shown_names(names.iter().copied());
+    match nearest(name, names.iter().copied()) {
         Some(near) => format!("did you mean `{near}`? there are {there}"),
         None => format!("there are {there}"),
-    };
-    Misfit::new("queue", format!("there is no queue `{name}`")).hinted(hint)
+    }
 }
 
 /// Queues that would take the job, as text; those that the job tries already are left out.
@@ -201,16 +210,14 @@ fn too_many_elements(wanted: &Wanted<'_>, model: &SiteModel) -> Option<Misfit> {
 fn unknown_features(wanted: &Wanted<'_>, model: &SiteModel) -> Option<Misfit> {
     let asked = wanted.constraint.filter(|_| !model.nodes.is_empty())?;
     let unknown = *constraint::unknown(&model.nodes, asked).first()?;
-    let features = features_of(model.nodes.iter());
+    let features: Vec<&str> = features_of(model.nodes.iter()).into_iter().collect();
     let misfit = Misfit::new(
         "constraint",
         format!("no node of the site has the feature `{unknown}`"),
     );
-    let there = shown_names(features.iter().copied());
-    Some(match nearest(unknown, features.iter().copied()) {
-        _ if features.is_empty() => misfit.hinted("no node has features"),
-        Some(near) => misfit.hinted(format!("did you mean `{near}`? there are {there}")),
-        None => misfit.hinted(format!("there are {there}")),
+    Some(match features.is_empty() {
+        true => misfit.hinted("no node has features"),
+        false => misfit.hinted(there_are(unknown, &features)),
     })
 }
 
@@ -409,7 +416,7 @@ mod tests {
             ),
             (
                 Wanted { nodes: 5, ..job },
-                &["nodes: 5 nodes are asked for; there are 4 in queue `cpu`"],
+                &["nodes: 5 nodes are asked for; queue `cpu` has 4"],
             ),
             (
                 Wanted {
@@ -418,7 +425,7 @@ mod tests {
                     gpus_per_node: Some("1"),
                     ..job
                 },
-                &["nodes: 3 nodes", "only 2 of the 6 in queue `wide`"],
+                &["nodes: 3 nodes", "only 2 of the 6 of queue `wide`"],
             ),
             (
                 Wanted {

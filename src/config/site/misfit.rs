@@ -49,19 +49,9 @@ impl<'a> Place<'a> {
         })
     }
 
-    /// ` in queue 'gpu'`, for the end of a sentence.
-    pub(super) fn within(&self) -> String {
-        self.0.map_or_else(
-            || " in all".to_owned(),
-            |queue| format!(" in queue `{}`", queue.name),
-        )
-    }
-
-    /// ` of queue 'gpu'`, for the middle of a sentence.
-    pub(super) fn of(&self) -> String {
-        self.0.map_or_else(
-            || " of the site".to_owned(),
-            |queue| format!(" of queue `{}`", queue.name),
-        )
+    /// `queue 'gpu'`, or `the site`.
+    pub(super) fn shown(&self) -> String {
+        let queue = self.0.map(|queue| format!("queue `{}`", queue.name));
+        queue.unwrap_or_else(|| "the site".to_owned())
     }
 }

@@ -13,6 +13,7 @@ mod wanted;
 pub use check::{check, pause};
 pub use constraint::{fulfils, words as words_of_constraint};
 pub use misfit::Misfit;
+pub(crate) use node::shown_list;
 pub use node::{described, serves};
 pub use overlay::overlaid;
 pub use wanted::Wanted;

@@ -91,15 +91,15 @@ pub(super) fn misfits(model: &SiteModel, place: &Place<'_>, wanted: &Wanted<'_>)
     if common.is_empty() {
         let what: Vec<&str> = lacking.iter().map(|(_, what)| what.as_str()).collect();
         let message = format!(
-            "no kind of node{} has all that the job asks for at once: the nearest, {}, has no {}",
-            place.of(),
+            "no kind of node of {} has all that the job asks for at once: the nearest, {}, has no {}",
+            place.shown(),
             described(nearest),
             what.join(" and no ")
         );
         return vec![Misfit::new(lacking[0].0, message)];
     }
     let of_lack = |(key, what): &Lack| {
-        let of = place.of();
+        let of = place.shown();
         let has = |node: &&NodeType| match *key {
             "gpus_per_node" => gpus_of(node, wanted.gpus().and_then(|(kind, _)| kind)),
             key if key == wanted.memory_key() => node.memory.map_or(0, |memory| memory.0),
@@ -110,7 +110,7 @@ pub(super) fn misfits(model: &SiteModel, place: &Place<'_>, wanted: &Wanted<'_>)
             _ => place.nodes(model).max_by_key(has).unwrap_or(nearest),
         };
         let message = format!(
-            "no node{of} has {what}; the nearest has {}",
+            "no node of {of} has {what}; the nearest has {}",
             described(nearest)
         );
         let misfit = Misfit::new(key, message);
@@ -158,13 +158,11 @@ fn too_few(
         return None;
     }
     let all: u64 = place.nodes(model).map(|node| u64::from(node.count)).sum();
+    let of = place.shown();
     let has = if fitting == all {
-        format!("there are {all}{}", place.within())
+        format!("{of} has {all}")
     } else {
-        format!(
-            "only {fitting} of the {all}{} have what the job asks for",
-            place.within()
-        )
+        format!("only {fitting} of the {all} of {of} have what the job asks for")
     };
     Some(Misfit::new(
         "nodes",
@@ -204,7 +202,7 @@ pub(super) fn shown_names<'a>(names: impl IntoIterator<Item = &'a str>) -> Strin
 }
 
 /// A list for people, cut off where it gets long.
-pub(super) fn shown_list(items: Vec<String>) -> String {
+pub(crate) fn shown_list(items: Vec<String>) -> String {
     const SHOWN: usize = 12;
     let more = items.len().saturating_sub(SHOWN);
     let mut text = items.into_iter().take(SHOWN).collect::<Vec<_>>().join(", ");

@@ -44,7 +44,7 @@ pub(super) fn aliases(fields: &mut Fields<'_>, source: &SourceFile<'_>) -> Vec<R
         let is_scheme = name.starts_with(|c: char| c.is_ascii_lowercase());
         if !is_scheme || name.len() > 40 || !name.chars().all(allowed) {
             return Err(format!(
-                "`aliases`: {name:?} is no scheme (small letters, digits and `+ . -`)"
+                "`aliases`: {name:?} is not a scheme (small letters, digits and `+ . -`)"
             ));
         }
         let target = known_uri(target).map_err(|why| format!("`aliases.{name}`: {why}"))?;

@@ -15,7 +15,7 @@ pub(super) fn name(text: &str) -> Result<String, String> {
         && !text.starts_with('-')
         && text.len() <= 100
         && text.chars().all(allowed);
-    let error = || format!("{text:?} is no name (letters, digits and `. _ + - @`)");
+    let error = || format!("{text:?} is not a name (letters, digits and `. _ + - @`)");
     fits.then(|| text.to_owned()).ok_or_else(error)
 }
 
@@ -114,7 +114,7 @@ pub(super) fn driver_version() -> Kind<String> {
     parsed("^[0-9]", |text| {
         let is_version =
             text.starts_with(|c: char| c.is_ascii_digit()) && VersionRange::parse(text).is_ok();
-        let error = || format!("{text:?} is no version such as \"550.54\"");
+        let error = || format!("{text:?} is not a version such as \"550.54\"");
         is_version.then(|| text.to_owned()).ok_or_else(error)
     })
 }

@@ -256,28 +256,19 @@ impl Tables {
 
 impl House {
     fn lay_over(&mut self, later: &Self, owner: Owner) {
-        match owner {
-            Owner::Site => {
-                self.cores_per_gpu = later.cores_per_gpu.clone().or(self.cores_per_gpu.take());
-                replace(&mut self.forbid, &later.forbid, |rule| rule.key);
-                replace(&mut self.require, &later.require, |rule| rule.key);
-            }
-            Owner::User => {
-                self.cores_per_gpu = self.cores_per_gpu.take().or(later.cores_per_gpu.clone());
-                add(&mut self.forbid, &later.forbid);
-                add(&mut self.require, &later.require);
-            }
-        }
-        self.prologue.extend(later.prologue.iter().cloned());
-    }
-}
-
-/// Takes those of `later` whose key has no rule yet.
-fn add(rules: &mut Vec<HouseRule>, later: &[HouseRule]) {
-    for rule in later {
-        if rules.iter().all(|known| known.key != rule.key) {
-            rules.push(rule.clone());
-        }
+        let prologue = [&self.prologue[..], &later.prologue[..]].concat();
+        // What the site says beats a user's own file.
+        let (mut under, over) = match owner {
+            Owner::Site => (std::mem::take(self), later.clone()),
+            Owner::User => (later.clone(), std::mem::take(self)),
+        };
+        replace(&mut under.forbid, &over.forbid, |rule| rule.key);
+        replace(&mut under.require, &over.require, |rule| rule.key);
+        *self = Self {
+            cores_per_gpu: over.cores_per_gpu.or(under.cores_per_gpu),
+            prologue,
+            ..under
+        };
     }
 }
 

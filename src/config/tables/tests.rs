@@ -1,7 +1,7 @@
 use std::path::Path;
 
 use super::*;
-use crate::config::{Defaults, Fragment, Settings};
+use crate::config::{Fragment, Settings};
 
 const SITE: &str = r#"
 [site]
@@ -59,10 +59,8 @@ fn merged(fragments: &[Fragment]) -> Tables {
             "{fragment:#?}"
         );
     }
-    let defaults = Defaults {
-        state_dir: Some("/s".into()),
-    };
-    Settings::merge(&defaults, fragments)
+    let defaults = Some("/s".into());
+    Settings::merge(defaults, fragments)
         .expect("settings")
         .tables()
         .clone()
@@ -354,7 +352,7 @@ fn what_is_wrong_in_another_table_is_an_error_with_its_place() {
         (
             "[storage.\"a b\"]\npath = \"/x\"\nclass = \"ssd\"\n".into(),
             1,
-            "is no name",
+            "is not a name",
         ),
         (
             "[gpus]\nv100 = \"gpu\"\n".into(),
@@ -371,11 +369,11 @@ fn what_is_wrong_in_another_table_is_an_error_with_its_place() {
             2,
             "has no unit",
         ),
-        ("[site]\nname = \"\"\n".into(), 2, "is no name"),
+        ("[site]\nname = \"\"\n".into(), 2, "is not a name"),
         (
             "[gpus]\nv100 = { driver = \"new\" }\n".into(),
             2,
-            "is no version",
+            "is not a version",
         ),
         (
             "[gpus]\nv100 = { accelerator = \"intel\" }\n".into(),
@@ -385,14 +383,14 @@ fn what_is_wrong_in_another_table_is_an_error_with_its_place() {
         (
             "[queues.gpu]\nmicroarch = \"a b\"\n".into(),
             2,
-            "is no name",
+            "is not a name",
         ),
         (
             "[aliases]\nml = \"registry.example.org\"\n".into(),
             2,
             "is no URI",
         ),
-        ("[aliases]\nML = \"docker://x\"\n".into(), 2, "is no scheme"),
+        ("[aliases]\nML = \"docker://x\"\n".into(), 2, "not a scheme"),
         (
             "[aliases]\ndocker = \"docker://x\"\n".into(),
             2,
@@ -429,7 +427,7 @@ fn a_misspelt_table_is_named_and_none_is_the_daemons() {
 mod recipe_tables {
     use std::path::Path;
 
-    use crate::config::{Defaults, Fragment, Settings};
+    use crate::config::{Fragment, Settings};
 
     const SITE: &str = r#"
 [recipes]
@@ -455,10 +453,8 @@ https_proxy = "http://proxy.example:3128"
                 .iter()
                 .all(|fragment| fragment.errors.is_empty() && fragment.unknown.is_empty())
         );
-        let defaults = Defaults {
-            state_dir: Some("/s".into()),
-        };
-        let settings = Settings::merge(&defaults, &fragments).expect("settings");
+        let defaults = Some("/s".into());
+        let settings = Settings::merge(defaults, &fragments).expect("settings");
         let recipes = &settings.tables().recipes;
         assert_eq!(
             recipes.pip_index.as_deref(),

@@ -158,12 +158,12 @@ mod tests {
             (
                 with("cuda = \"twelve\""),
                 6,
-                "`image.cuda`: \"twelve\" is no version",
+                "`image.cuda`: \"twelve\" is not a version",
             ),
             (
                 with("compilers = [\"a b\"]"),
                 6,
-                "`image.compilers`: \"a b\" is no name",
+                "`image.compilers`: \"a b\" is not a name",
             ),
             (with("needs_fakeroot = \"yes\""), 6, "must be true or false"),
             (with("mpi = \"a\\nb\""), 6, "is not one line"),

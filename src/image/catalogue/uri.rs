@@ -86,7 +86,7 @@ mod tests {
     use std::path::Path;
 
     use super::*;
-    use crate::config::{Defaults, Fragment, Settings};
+    use crate::config::{Fragment, Settings};
 
     fn told(uri: &str) -> Result<(String, usize), Problem> {
         let text = "[aliases]\nml = \"docker://registry.example.org/ml/\"\n[mirrors]\n\
@@ -94,13 +94,7 @@ mod tests {
                     \"docker://registry.example.org\" = \"docker://near:5000\"\n\"https://a/b\" = \"http://c\"\n";
         let fragment = Fragment::from_toml(Path::new("/c.toml"), text);
         assert!(fragment.errors.is_empty(), "{fragment:#?}");
-        let settings = Settings::merge(
-            &Defaults {
-                state_dir: Some("/s".into()),
-            },
-            &[fragment],
-        )
-        .expect("settings");
+        let settings = Settings::merge(Some("/s".into()), &[fragment]).expect("settings");
         fetched(uri, settings.tables()).map(|fetched| (fetched.uri, fetched.reasons.len()))
     }
 

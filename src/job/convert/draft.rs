@@ -3,7 +3,7 @@
 use std::ops::Range;
 
 use super::form::Form;
-use super::write::{self, Entry, Value};
+use super::write::{self, Value};
 use super::{Converted, Format};
 use crate::foundation::diagnostic::{Problem, printable};
 use crate::job;
@@ -28,20 +28,29 @@ pub struct Note {
 #[derive(Debug, Clone)]
 pub(super) struct Origin {
     pub(super) about: String,
-    pub(super) span: Range<usize>,
+    pub(super) span: Option<Range<usize>>,
 }
 
 impl Origin {
     pub(super) fn new(about: impl Into<String>, span: Range<usize>) -> Self {
+        let span = Some(span);
+        Self {
+            span,
+            ..Self::named(about)
+        }
+    }
+
+    /// A value of which the name is enough.
+    pub(super) fn named(about: impl Into<String>) -> Self {
         let about = about.into();
-        Self { about, span }
+        Self { about, span: None }
     }
 }
 
 /// Keys, comments and notes so far.
 #[derive(Debug, Default)]
 pub(super) struct Draft {
-    entries: Vec<Entry>,
+    entries: Vec<(&'static str, Value)>,
     notes: Vec<Note>,
 }
 
@@ -65,11 +74,7 @@ impl Draft {
             return false;
         }
         self.remove(key);
-        self.entries.push(Entry {
-            key,
-            value,
-            origin: origin.span.clone(),
-        });
+        self.entries.push((key, value));
         true
     }
 
@@ -87,8 +92,8 @@ impl Draft {
     }
 
     pub(super) fn get(&self, key: &str) -> Option<&Value> {
-        let entry = self.entries.iter().find(|entry| entry.key == key)?;
-        Some(&entry.value)
+        let (_, value) = self.entries.iter().find(|(known, _)| *known == key)?;
+        Some(value)
     }
 
     /// The number that a key has.
@@ -104,7 +109,7 @@ impl Draft {
     }
 
     pub(super) fn remove(&mut self, key: &str) {
-        self.entries.retain(|entry| entry.key != key);
+        self.entries.retain(|(known, _)| *known != key);
     }
 
     /// Adds an item to a list of the job file.
@@ -136,15 +141,15 @@ impl Draft {
 
     /// Notes what became of a part of the description that has no line in the job file.
     pub(super) fn note(&mut self, origin: &Origin, message: impl Into<String>) {
-        self.tell(origin, message.into(), false);
+        self.add_note(origin, message.into(), false);
     }
 
     /// Notes that something asked for cannot be written.
     pub(super) fn refuse(&mut self, origin: &Origin, message: impl Into<String>) {
-        self.tell(origin, message.into(), true);
+        self.add_note(origin, message.into(), true);
     }
 
-    fn tell(&mut self, origin: &Origin, message: String, is_refusal: bool) {
+    fn add_note(&mut self, origin: &Origin, message: String, is_refusal: bool) {
         let one_line = |text: &str| {
             let text = printable(text).replace(['\n', '\t'], " ");
             let cut = text.char_indices().nth(MAX_NOTE).map(|(at, _)| at);
@@ -153,7 +158,7 @@ impl Draft {
         self.notes.push(Note {
             about: one_line(&origin.about),
             message: one_line(&message),
-            span: Some(origin.span.clone()),
+            span: origin.span.clone(),
             is_refusal,
         });
     }
@@ -164,49 +169,39 @@ impl Draft {
         format: Format,
         title: &'static str,
     ) -> Result<Converted, Vec<Problem>> {
-        let (job_file, lines) = write::job_file(title, &self.entries);
+        let job_file = write::job_file(title, &self.entries);
         self.notes
             .sort_by_key(|note| note.span.as_ref().map_or(0, |span| span.start));
-        let converted = Converted {
-            format,
-            job_file,
-            notes: self.notes,
-            lines,
+        // A fault of the job file has no place in the description.
+        let unplaced = |fault: Problem| Problem {
+            span: None,
+            ..fault
         };
-        match job::parse(&converted.job_file) {
-            Ok(_) => Ok(converted),
-            Err(faults) => Err(faults
-                .into_iter()
-                .map(|fault| converted.in_description(fault))
-                .collect()),
+        match job::parse(&job_file) {
+            Ok(_) => Ok(Converted {
+                format,
+                job_file,
+                notes: self.notes,
+            }),
+            Err(faults) => Err(faults.into_iter().map(unplaced).collect()),
         }
     }
 }
 
 /// Whether the reader takes `key = value`, in a job file that has no other fault.
 fn accepted(key: &'static str, value: &Value) -> Result<(), String> {
-    let entry = |key, value: &Value| Entry {
-        key,
-        value: value.clone(),
-        origin: 0..0,
-    };
-    let mut entries = vec![entry(key, value)];
+    let mut entries = vec![(key, value.clone())];
     if !matches!(key, "run.command" | "run.script") {
-        entries.push(entry("run.command", &Value::Texts(vec!["true".to_owned()])));
+        entries.push(("run.command", vec!["true".to_owned()].into()));
     }
     if key.starts_with("build.") && key != "build.source" {
-        entries.push(entry("build.source", &Value::Text("x".to_owned())));
+        entries.push(("build.source", "x".into()));
     }
-    let (text, _) = write::job_file("", &entries);
     let prefix = format!("`{key}`: ");
-    match job::parse(&text) {
-        Ok(_) => Ok(()),
-        Err(faults) => Err(faults.first().map_or_else(String::new, |fault| {
-            fault
-                .message
-                .strip_prefix(&prefix)
-                .unwrap_or(&fault.message)
-                .to_owned()
-        })),
-    }
+    job::parse(&write::job_file("", &entries)).map_err(|faults| {
+        let why = faults.into_iter().next().map(|fault| fault.message);
+        let why = why.unwrap_or_default();
+        why.strip_prefix(&prefix).unwrap_or(&why).to_owned()
+    })?;
+    Ok(())
 }

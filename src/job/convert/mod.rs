@@ -16,15 +16,12 @@ mod time;
 mod variables;
 mod write;
 
-use std::ops::Range;
-
 pub use draft::Note;
 pub(crate) use size::bytes as size_in_bytes;
 pub(crate) use time::slurm as slurm_seconds;
 
 use crate::foundation::diagnostic::Problem;
 use crate::foundation::vocabulary::vocabulary;
-use write::Line;
 
 /// A description larger than this is refused, as a job file is.
 pub const MAX_BYTES: usize = 1 << 20;
@@ -55,24 +52,9 @@ pub struct Converted {
     pub job_file: String,
     /// What must be known of it, in the order of the description.
     pub notes: Vec<Note>,
-    lines: Vec<Line>,
 }
 
 impl Converted {
-    /// A problem of the job file as one of the description, pointing at what the faulty line comes from.
-    #[must_use]
-    pub fn in_description(&self, problem: Problem) -> Problem {
-        let origin = |span: &Range<usize>| {
-            let mut lines = self.lines.iter();
-            let line = lines.find(|line| line.made.contains(&span.start))?;
-            Some(line.origin.clone())
-        };
-        Problem {
-            span: problem.span.as_ref().and_then(origin),
-            ..problem
-        }
-    }
-
     /// What the description says and the job file could not say after it: no such job may be submitted as it is.
     pub fn refusals(&self) -> impl Iterator<Item = Problem> + '_ {
         let problem = |note: &Note| Problem {
@@ -109,7 +91,7 @@ pub fn convert(text: &str, place: Option<&ScriptPlace>) -> Result<Converted, Vec
     }
     if text.contains('\0') {
         return Err(vec![Problem::of_file(
-            "there is a NUL character: this is no text",
+            "there is a NUL character: this is not text",
         )]);
     }
     if looks_like_json(text) {

@@ -1,7 +1,6 @@
 //! The text of a job file: tables and keys in the order of the documentation, each value as a person would write it.
 
 use std::fmt::Write as _;
-use std::ops::Range;
 
 use crate::foundation::toml_reader::{basic_string, key_text};
 use crate::job::schema;
@@ -36,55 +35,23 @@ values! {
     Vec<(String, Self)>: pairs => Self::Table(pairs);
 }
 
-/// A key that is set, such as `resources.nodes`.
-#[derive(Debug)]
-pub(super) struct Entry {
-    pub(super) key: &'static str,
-    pub(super) value: Value,
-    /// What it comes from: a byte range of the description.
-    pub(super) origin: Range<usize>,
-}
-
-/// A line of the job file.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct Line {
-    /// A byte range of the job file.
-    pub(super) made: Range<usize>,
-    /// What it comes from: a byte range of the description.
-    pub(super) origin: Range<usize>,
-}
-
-/// The text and its lines.
-pub(super) fn job_file(title: &str, entries: &[Entry]) -> (String, Vec<Line>) {
-    let mut text = if title.is_empty() {
-        String::new()
-    } else {
-        format!("# {title}\n")
-    };
-    let mut lines = Vec::new();
+/// The text of a job file that sets keys, such as `resources.nodes`.
+pub(super) fn job_file(title: &str, entries: &[(&'static str, Value)]) -> String {
+    let mut text = format!("# {title}\n");
     let mut table = "";
     let keys = schema::keys();
     for key in &keys {
-        let Some(entry) = entries.iter().find(|entry| entry.key == key) else {
+        let Some((_, value)) = entries.iter().find(|(known, _)| known == key) else {
             continue;
         };
         let (in_table, name) = key.split_once('.').unwrap_or(("", key));
         if in_table != table {
-            let _ = writeln!(
-                text,
-                "{}[{in_table}]",
-                if text.is_empty() { "" } else { "\n" }
-            );
+            let _ = writeln!(text, "\n[{in_table}]");
             table = in_table;
         }
-        let start = text.len();
-        let _ = writeln!(text, "{name} = {}", shown(&entry.value));
-        lines.push(Line {
-            made: start..text.len(),
-            origin: entry.origin.clone(),
-        });
+        let _ = writeln!(text, "{name} = {}", shown(value));
     }
-    (text, lines)
+    text
 }
 
 fn shown(value: &Value) -> String {
@@ -130,26 +97,14 @@ mod tests {
     use super::*;
     use crate::job::{Command, parse};
 
-    fn entry(key: &'static str, value: Value) -> Entry {
-        Entry {
-            key,
-            value,
-            origin: 0..0,
-        }
-    }
-
     #[test]
     fn a_job_file_has_the_order_of_the_documentation() {
-        let nodes = entry("resources.nodes", Value::Number(2));
-        let command = entry(
-            "run.command",
-            Value::Texts(vec!["python3".into(), "a b".into()]),
-        );
-        let name = entry("name", Value::Text("x".to_owned()));
-        let (text, lines) = job_file("A title", &[nodes, command, name]);
+        let nodes = ("resources.nodes", Value::Number(2));
+        let words = Value::Texts(vec!["python3".into(), "a b".into()]);
+        let name = ("name", Value::Text("x".to_owned()));
+        let text = job_file("A title", &[nodes, ("run.command", words), name]);
         let expected = "# A title\nname = \"x\"\n\n[run]\ncommand = [\"python3\", \"a b\"]\n\n[resources]\nnodes = 2\n";
         assert_eq!(text, expected);
-        assert_eq!(&text[lines[2].made.clone()], "nodes = 2\n");
     }
 
     #[test]
@@ -169,7 +124,7 @@ mod tests {
         #[test]
         fn any_words_come_back_as_they_were(words in prop::collection::vec("\\PC*|[\\x01-\\x7f]{0,20}|[a'\"\n\\\\]{0,9}", 0..6)) {
             let words: Vec<String> = std::iter::once("x".to_owned()).chain(words).collect();
-            let (text, _) = job_file("t", &[entry("run.command", Value::Texts(words.clone()))]);
+            let text = job_file("t", &[("run.command", Value::Texts(words.clone()))]);
             let spec = parse(&text).map_err(|faults| TestCaseError::fail(format!("{faults:?} in {text}")))?;
             prop_assert_eq!(spec.run.command.value, Command::Argv(words));
         }

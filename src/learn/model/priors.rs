@@ -292,7 +292,7 @@ mod tests {
             ),
             (
                 SHORT.replace("compiler = \"XLA\"", "version = \">=2\""),
-                "is no version",
+                "is not a version",
             ),
             (
                 SHORT.replace("compiler = \"XLA\"", "gpus_per_node = 2"),

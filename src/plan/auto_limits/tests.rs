@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use proptest::prelude::*;
 
 use super::*;
-use crate::config::{Defaults, Settings};
+use crate::config::Settings;
 use crate::job::{JobState, RunId};
 use crate::plan::resolve::tests::with_site;
 use crate::plan::{Decision, History, Named, Plan, SiteFacts, identity_of, resolve};
@@ -32,10 +32,8 @@ fn facts() -> SiteFacts {
 }
 
 fn plan(job: &str, facts: &SiteFacts) -> Plan {
-    let defaults = Defaults {
-        state_dir: Some(PathBuf::from("/home/u/.local/state/dlrun")),
-    };
-    let settings = Settings::merge(&defaults, &[]).expect("settings");
+    let defaults = Some(PathBuf::from("/home/u/.local/state/dlrun"));
+    let settings = Settings::merge(defaults, &[]).expect("settings");
     resolve(
         &crate::job::parse(job).expect("a valid job file"),
         &settings,

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use crate::config::site::{NodeType, Queue, SiteModel};
-use crate::config::{Defaults, Origin, Owner, Settings};
+use crate::config::{Origin, Owner, Settings};
 use crate::foundation::units::{Bytes, Walltime};
 use crate::image::catalogue::{Entry, Place};
 use crate::job::{Framework, Provenance, RunId, SchedulerKind, Workload};
@@ -161,10 +161,8 @@ fn facts(model: Option<ModelFacts>) -> SiteFacts {
 }
 
 fn plan(job: &str, facts: &SiteFacts) -> Plan {
-    let defaults = Defaults {
-        state_dir: Some(PathBuf::from("/home/u/.local/state/dlrun")),
-    };
-    let settings = Settings::merge(&defaults, &[]).expect("settings");
+    let defaults = Some(PathBuf::from("/home/u/.local/state/dlrun"));
+    let settings = Settings::merge(defaults, &[]).expect("settings");
     let spec = crate::job::parse(&format!("[run]\ncommand = [\"true\"]\n{job}"))
         .expect("a valid job file");
     resolve(&spec, &settings, facts).expect("a plan")

@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use super::*;
 use crate::config::site::{NodeType, Queue, SiteModel};
-use crate::config::{Defaults, Fragment, Key};
+use crate::config::{Fragment, Key};
 use crate::foundation::units::Walltime;
 use crate::image::python::EnvFacts;
 use crate::job::Overrides;
@@ -42,10 +42,8 @@ fn settings(set: &[(&str, &str, Origin)]) -> Settings {
     for (name, value, origin) in set {
         fragment.add(Key::named(name).expect("a setting"), value, origin.clone());
     }
-    let defaults = Defaults {
-        state_dir: Some(PathBuf::from("/home/u/.local/state/dlrun")),
-    };
-    Settings::merge(&defaults, &[fragment]).expect("settings")
+    let defaults = Some(PathBuf::from("/home/u/.local/state/dlrun"));
+    Settings::merge(defaults, &[fragment]).expect("settings")
 }
 
 fn resolved(lines: &str, settings: &Settings, facts: &SiteFacts) -> Result<Plan, Vec<Problem>> {
@@ -302,8 +300,6 @@ fn contradictions_are_found_before_anything_is_queued() {
         )
         .contains("dlrun's own")
     );
-    let pbs = "[scheduler]\ndirectives = [\"-W umask=022\"]\n";
-    assert!(problem(pbs, &with_slurm(&[])).contains("is an option of PBS"));
     let twice = "[resources]\nwalltime = \"1h\"\n[scheduler]\ndirectives = [\"--time=5\"]\n";
     assert!(problem(twice, &with_slurm(&[])).contains("`--time=5` and `resources.walltime`"));
     assert!(

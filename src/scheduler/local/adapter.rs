@@ -51,7 +51,7 @@ impl Adapter for Known {
     }
 
     fn open(&'static self, reach: Reach) -> Box<dyn Scheduler> {
-        Box::new(Local::new(reach))
+        Box::new(Local(reach))
     }
 
     fn lacks(&self) -> &'static [Lack] {

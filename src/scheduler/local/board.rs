@@ -14,7 +14,7 @@ use std::rc::Rc;
 use nix::dir::Dir;
 use nix::errno::Errno;
 use nix::fcntl::{OFlag, OpenHow, ResolveFlag, open, openat, openat2};
-use nix::sys::stat::{FileStat, Mode, SFlag, fchmod, fstat};
+use nix::sys::stat::{Mode, SFlag, fchmod, fstat};
 use nix::unistd::{UnlinkatFlags, geteuid, unlinkat};
 
 use super::entry::{Entry, Here, Kind};
@@ -68,18 +68,14 @@ pub(super) struct Look {
 #[derive(Debug)]
 pub(super) struct Board {
     shared: PathBuf,
-    /// For entries that cannot be put where others see them: then this user's jobs share among themselves.
-    fallback: PathBuf,
     here: Option<Here>,
     pub(super) user: u32,
 }
 
 impl Board {
-    pub(super) fn new(lock_dir: &Path, queue_dir: &Path) -> Self {
-        let fallback = queue_dir.join("entries");
+    pub(super) fn new(lock_dir: &Path) -> Self {
         Self {
             shared: lock_dir.to_owned(),
-            fallback,
             here: Here::find(),
             user: geteuid().as_raw(),
         }
@@ -91,12 +87,6 @@ impl Board {
         let Some(here) = &self.here else {
             return reading.look;
         };
-        if let Some((user, dir)) =
-            open_dir(&self.fallback).and_then(|dir| Some((owner_of(&dir)?, dir)))
-            && user == self.user
-        {
-            self.read_dir(dir, user, here, &mut reading);
-        }
         let mut dirs: Vec<u32> = Vec::new();
         for (user, path) in self.named() {
             let counted = dirs.iter().filter(|counted| **counted == user).count();
@@ -126,16 +116,12 @@ impl Board {
         let is_own = user == self.user;
         let most = if is_own { usize::MAX } else { NAMES_MAX };
         let mut names: Vec<(Kind, String)> = Vec::new();
-        let mut unfinished: Vec<String> = Vec::new();
         let mut counts = [0_usize; 2];
         for entry in dir.iter().take(most).flatten() {
             let Ok(name) = entry.file_name().to_str() else {
                 continue;
             };
             let Some(kind) = Kind::from_file_name(name) else {
-                if is_own && is_abandoned(name) {
-                    unfinished.push(name.to_owned());
-                }
                 continue;
             };
             let count = &mut counts[usize::from(kind == Kind::Run)];
@@ -143,9 +129,6 @@ impl Board {
             if is_own || *count <= ENTRIES_MAX {
                 names.push((kind, name.to_owned()));
             }
-        }
-        for name in unfinished {
-            let _ = unlinkat(&dir, name.as_str(), UnlinkatFlags::NoRemoveDir);
         }
         for (kind, name) in names {
             let Some((entry, changed)) = read_entry(&dir, &name, user) else {
@@ -168,18 +151,10 @@ impl Board {
         }
     }
 
-    /// A directory for this user's entries, and what is wrong where others cannot see it.
-    pub(super) fn own_dir(&self) -> io::Result<(OwnDir, Option<String>)> {
-        let shared = PrivateDir::own_in_shared(&self.shared, PREFIX).map_err(io::Error::other);
-        let error = match shared.and_then(OwnDir::open) {
-            Ok(dir) => return Ok((dir, None)),
-            Err(error) => error,
-        };
-        let fallback = PrivateDir::create(&self.fallback).map_err(io::Error::other)?;
-        let shared = self.shared.display();
-        let warning =
-            format!("other users' jobs do not see this one: no directory in `{shared}`: {error}");
-        Ok((OwnDir::open(fallback)?, Some(warning)))
+    /// A directory for this user's entries.
+    pub(super) fn own_dir(&self) -> io::Result<OwnDir> {
+        let own = PrivateDir::own_in_shared(&self.shared, PREFIX).map_err(io::Error::other);
+        own.and_then(OwnDir::open)
     }
 
     /// The entry of a job of this user, as others will see it.
@@ -255,18 +230,7 @@ fn read_entry(dir: &Dir, name: &str, user: u32) -> Option<(Entry, (i64, i64))> {
     let is_its_name = [Kind::Wait, Kind::Run]
         .map(|kind| kind.file_name(entry.runner))
         .contains(&name.to_owned());
-    is_its_name.then(|| (entry, changed(&found)))
-}
-
-/// Says whether a file was being written by a process that is gone.
-fn is_abandoned(name: &str) -> bool {
-    let mut parts = name.strip_prefix("new-").unwrap_or_default().rsplit('-');
-    let (start, pid) = (parts.next().map(str::parse), parts.next().map(str::parse));
-    matches!((pid, start), (Some(Ok(pid)), Some(Ok(start))) if !Identity { pid, start }.is_alive())
-}
-
-fn changed(found: &FileStat) -> (i64, i64) {
-    (found.st_ctime, found.st_ctime_nsec)
+    is_its_name.then_some((entry, (found.st_ctime, found.st_ctime_nsec)))
 }
 
 /// This user's directory, which others may read.

@@ -9,6 +9,7 @@ use super::process::Identity;
 use super::share::Asked;
 use super::ticket::Ticket;
 use crate::job::name_problem;
+use crate::observe::monitor::identity::boot_id;
 
 /// Where process ids mean the same.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -22,10 +23,9 @@ pub(super) struct Here {
 impl Here {
     /// `None` where the kernel does not say.
     pub(super) fn find() -> Option<Self> {
-        let boot = fs::read_to_string("/proc/sys/kernel/random/boot_id").ok()?;
         Some(Self {
             host: nix::unistd::gethostname().ok()?.into_string().ok()?,
-            boot: boot.trim_ascii().to_owned(),
+            boot: boot_id().ok()?,
             pid_namespace: fs::metadata("/proc/self/ns/pid").ok()?.ino(),
         })
     }

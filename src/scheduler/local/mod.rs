@@ -50,24 +50,13 @@ pub struct Shared {
     pub others_wait: Duration,
 }
 
-/// The local scheduler as one process sees it.
+/// The local scheduler as one process reaches it.
 #[derive(Debug, Clone)]
-struct Local {
-    host: String,
-    dlrun: PathBuf,
-    queue_dir: PathBuf,
-    shared: Shared,
-}
+struct Local(Reach);
 
 impl Local {
-    fn new(reach: Reach) -> Self {
-        let queue_dir = reach.state_dir.join("local").join(&reach.host);
-        Self {
-            host: reach.host,
-            dlrun: reach.dlrun,
-            queue_dir,
-            shared: reach.shared,
-        }
+    fn queue_dir(&self) -> PathBuf {
+        self.0.state_dir.join("local").join(&self.0.host)
     }
 }
 
@@ -86,20 +75,20 @@ impl Scheduler for Local {
 
     fn submit(&self, submission: &Submission<'_>) -> Result<Submitted, SchedulerError> {
         let plan = submission.plan;
-        let (number, output) = counter::numbered_output(&self.queue_dir, plan)?;
+        let (number, output) = counter::numbered_output(&self.queue_dir(), plan)?;
         let ticket = Ticket {
             format: Ticket::FORMAT,
             run_id: submission.run_id.clone(),
             job_id: JobId(format!("L{number}")),
             name: plan.name.clone(),
             asked: Asked::from_plan(plan, Machine::here()),
-            host: self.host.clone(),
+            host: self.0.host.clone(),
             script: submission.script.to_owned(),
             workdir: PathBuf::from(&plan.workdir),
             output: output.clone(),
-            queue_dir: self.queue_dir.clone(),
-            lock_dir: self.shared.dir.clone(),
-            others_wait_seconds: Some(self.shared.others_wait.as_secs()),
+            queue_dir: self.queue_dir(),
+            lock_dir: self.0.shared.dir.clone(),
+            others_wait_seconds: Some(self.0.shared.others_wait.as_secs()),
             walltime_seconds: plan.resources.walltime.map(|walltime| walltime.0),
             kill_wait_seconds: plan.kill_wait_seconds,
             queued_at_ms: now_ms(),
@@ -115,7 +104,7 @@ impl Scheduler for Local {
         };
         ticket.write(submission.run_dir)?;
         let argv: Vec<OsString> = vec![
-            self.dlrun.clone().into(),
+            self.0.dlrun.clone().into(),
             "local-run".into(),
             submission.run_dir.as_os_str().to_owned(),
         ];
@@ -152,7 +141,7 @@ impl Scheduler for Local {
     /// A local job has no elements.
     fn cancel(&self, job: &JobRef, _elements: Option<&ArraySpec>) -> Result<(), SchedulerError> {
         let ticket = Ticket::read(&job.run_dir)?;
-        if ticket.host != self.host {
+        if ticket.host != self.0.host {
             let error = io::Error::other(format!("the job is on {}; cancel it there", ticket.host));
             return Err(file_error(
                 "cancel the job of",
@@ -215,7 +204,7 @@ fn stop_group(
 impl Local {
     /// What `ticket`'s job waits for.
     fn waits_for(&self, ticket: &Ticket, look: &OnceCell<Look>) -> String {
-        let look = look.get_or_init(|| Board::new(&self.shared.dir, &self.queue_dir).read());
+        let look = look.get_or_init(|| Board::new(&self.0.shared.dir).read());
         let user = nix::unistd::geteuid().as_raw();
         let is_own = |runner, seen: &&board::Seen| seen.user == user && seen.entry.runner == runner;
         let reason = ticket.runner.and_then(|runner| {
@@ -227,7 +216,7 @@ impl Local {
 
     fn entry(&self, job: &JobRef, look: &OnceCell<Look>) -> Option<QueueEntry> {
         let ticket = Ticket::read(&job.run_dir).ok()?;
-        let here = ticket.host == self.host;
+        let here = ticket.host == self.0.host;
         let held = here && Ticket::is_held(&job.run_dir);
         // Between the writing of the ticket and the runner's first act lies a moment without a lock.
         let young = now_ms().saturating_sub(ticket.queued_at_ms) < 10_000;

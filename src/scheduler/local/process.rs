@@ -1,11 +1,11 @@
 //! Processes by pid and start time: a pid alone is reused.
 
 use std::collections::BTreeMap;
-use std::fs;
 
-use nix::unistd::Pid;
+use nix::unistd::{Pid, getsid};
 use serde::{Deserialize, Serialize};
 
+use crate::observe::monitor::identity::{Process, all_pids, parent_of, uid_of};
 use crate::scheduler::by_key;
 
 /// One process for the whole of its life.
@@ -19,11 +19,9 @@ pub(super) struct Identity {
 impl Identity {
     /// The process that has `pid` now.
     pub(super) fn from_pid(pid: i32) -> Option<Self> {
-        let stat = Stat::read(pid)?;
-        (stat.state != 'Z').then_some(Self {
-            pid,
-            start: stat.start,
-        })
+        let now = Process::with_pid(pid.try_into().ok()?).ok()?;
+        let start = now.start_time_ticks;
+        now.is_alive().then_some(Self { pid, start })
     }
 
     /// True while it runs; a zombie does not.
@@ -32,11 +30,9 @@ impl Identity {
     }
 }
 
-/// The real user of a process (`Uid` of `/proc/PID/status`), which no other user can take on.
+/// The real user of a process, which no other user can take on.
 pub(super) fn owner(pid: i32) -> Option<u32> {
-    let status = fs::read_to_string(format!("/proc/{pid}/status")).ok()?;
-    let line = status.lines().find_map(|line| line.strip_prefix("Uid:"))?;
-    line.split_ascii_whitespace().next()?.parse().ok()
+    uid_of(pid.try_into().ok()?)
 }
 
 /// The sessions of this machine, with the processes that live in each.
@@ -45,11 +41,7 @@ pub(super) struct Sessions(BTreeMap<i32, Vec<i32>>);
 
 impl Sessions {
     pub(super) fn now() -> Self {
-        let stats = pids()
-            .into_iter()
-            .filter_map(|pid| Some((pid, Stat::read(pid)?)));
-        let alive = stats.filter(|(_, stat)| stat.state != 'Z');
-        Self(by_key(alive.map(|(pid, stat)| (stat.session, pid))))
+        Self(by_key(pids().filter_map(|pid| Some((session(pid)?, pid)))))
     }
 
     /// Says whether `user` has a process in the session that `leader` led. The kernel gives a pid to nobody else while a
@@ -64,46 +56,25 @@ impl Sessions {
     }
 }
 
-struct Stat {
-    start: u64,
-    state: char,
-    parent: i32,
-    session: i32,
+/// The live processes of this machine.
+fn pids() -> impl Iterator<Item = i32> {
+    let pids = all_pids().unwrap_or_default().into_iter();
+    let pids = pids.filter_map(|pid| i32::try_from(pid).ok());
+    pids.filter(|pid| Identity::from_pid(*pid).is_some())
 }
 
-impl Stat {
-    /// The command's name may hold `) `: fields are counted from the last one.
-    fn read(pid: i32) -> Option<Self> {
-        let text = fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
-        let (_, rest) = text.rsplit_once(") ")?;
-        let fields: Vec<&str> = rest.split(' ').collect();
-        Some(Self {
-            start: fields.get(19)?.parse().ok()?,
-            state: fields.first()?.chars().next()?,
-            parent: fields.get(1)?.parse().ok()?,
-            session: fields.get(3)?.parse().ok()?,
-        })
-    }
+fn session(pid: i32) -> Option<i32> {
+    Some(getsid(Some(Pid::from_raw(pid))).ok()?.as_raw())
 }
 
-fn pids() -> Vec<i32> {
-    let Ok(entries) = fs::read_dir("/proc") else {
-        return Vec::new();
-    };
-    entries
-        .flatten()
-        .filter_map(|entry| entry.file_name().to_str()?.parse().ok())
-        .collect()
-}
-
-/// Every other live process of `session`, and every child of `parent` (orphans that came back to it).
-pub(super) fn left_over(session: Option<Pid>, parent: Pid) -> Vec<i32> {
-    let belongs = |stat: &Stat| {
-        Some(stat.session) == session.map(Pid::as_raw) || stat.parent == parent.as_raw()
-    };
-    let others = pids().into_iter().filter(|pid| *pid != parent.as_raw());
-    others
-        .filter(|pid| Stat::read(*pid).is_some_and(|stat| stat.state != 'Z' && belongs(&stat)))
+/// Every other live process of `leader`'s session, and every child of `parent` (orphans that came back to it).
+pub(super) fn left_over(leader: Option<Pid>, parent: Pid) -> Vec<i32> {
+    let (leader, parent) = (leader.map(Pid::as_raw), parent.as_raw());
+    let is_child =
+        |pid: i32| parent_of(pid.unsigned_abs()).is_ok_and(|of| of == parent.unsigned_abs());
+    let belongs = |pid: i32| session(pid).is_some_and(|of| Some(of) == leader) || is_child(pid);
+    pids()
+        .filter(|pid| *pid != parent && belongs(*pid))
         .collect()
 }
 

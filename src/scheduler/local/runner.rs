@@ -73,7 +73,7 @@ fn write_end(ticket: &Ticket, run_dir: &Path, signals: &mut Signals) -> Result<(
         }
         is_said = true;
         let is_over = begun.elapsed() > END_TIMEOUT;
-        if is_over || signals.wait(END_PAUSE) == Event::Cancel || !run_dir.exists() {
+        if is_over || signals.wait(END_PAUSE) || !run_dir.exists() {
             return Err(error);
         }
     }
@@ -96,7 +96,7 @@ fn wait_and_run(
             break claim;
         }
         // Asked by a file too: whoever cancelled us before we could be signalled left it.
-        if signals.wait(turn.pause) == Event::Cancel || Ticket::is_cancel_asked(run_dir) {
+        if signals.wait(turn.pause) || Ticket::is_cancel_asked(run_dir) {
             ticket.end = Some(JobState::Cancelled);
             end(ticket);
             return Ok(());
@@ -211,8 +211,7 @@ fn watch(
             .flatten()
             .min()
             .map_or(Duration::from_secs(60), |at| at - now);
-        if signals.wait(pause.min(Duration::from_secs(60))) == Event::Cancel && ticket.end.is_none()
-        {
+        if signals.wait(pause.min(Duration::from_secs(60))) && ticket.end.is_none() {
             ticket.end = Some(JobState::Cancelled);
         }
     }
@@ -253,15 +252,7 @@ fn clear_away(shell: Pid, session: Option<Pid>) -> Option<ExitStatus> {
     exit
 }
 
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Event {
-    /// Time passed or a child ended.
-    Look,
-    /// Somebody cancelled the job.
-    Cancel,
-}
-
-/// Signals as events instead of interruptions.
+/// Signals that are waited for instead of interrupting.
 struct Signals {
     fd: Option<SignalFd>,
 }
@@ -283,20 +274,19 @@ impl Signals {
         Self { fd: fd.ok() }
     }
 
-    fn wait(&mut self, pause: Duration) -> Event {
+    /// Waits until time has passed or a child has ended. True: somebody cancelled the job.
+    fn wait(&mut self, pause: Duration) -> bool {
         let Some(fd) = &mut self.fd else {
             std::thread::sleep(pause.min(Duration::from_millis(100)));
-            return Event::Look;
+            return false;
         };
         let timeout = PollTimeout::try_from(pause).unwrap_or(PollTimeout::MAX);
         let _ = poll(&mut [PollFd::new(fd.as_fd(), PollFlags::POLLIN)], timeout);
-        let mut event = Event::Look;
+        let mut is_cancelled = false;
         while let Ok(Some(info)) = fd.read_signal() {
             let number = i32::try_from(info.ssi_signo).unwrap_or(0);
-            if [Signal::SIGTERM as i32, Signal::SIGINT as i32].contains(&number) {
-                event = Event::Cancel;
-            }
+            is_cancelled |= [Signal::SIGTERM as i32, Signal::SIGINT as i32].contains(&number);
         }
-        event
+        is_cancelled
     }
 }

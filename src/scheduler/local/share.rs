@@ -2,11 +2,10 @@
 
 use std::fs;
 
-use nix::sched::{CpuSet, sched_getaffinity};
-use nix::unistd::Pid;
 use serde::{Deserialize, Serialize};
 
 use crate::launch::{GPU_VARIABLES, Plan, PlannedResources};
+use crate::observe::monitor::host_facts;
 
 /// What local jobs share.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -22,21 +21,18 @@ pub(super) struct Machine {
 impl Machine {
     /// This machine, as the kernel describes it.
     pub(super) fn here() -> Self {
-        let allowed = sched_getaffinity(Pid::from_raw(0)).ok().map(|set| {
-            (0..CpuSet::count())
-                .filter(|cpu| set.is_set(*cpu).unwrap_or(false))
-                .count()
-        });
+        let facts = host_facts(None);
         let gpus = fs::read_dir("/proc/driver/nvidia/gpus")
             .ok()
             .map(Iterator::count);
         Self {
             // Where the CPUs are unknown, each job takes all of them.
-            cpus: allowed
+            cpus: facts
+                .cpus_allowed
                 .and_then(|count| u32::try_from(count).ok())
                 .unwrap_or(1)
                 .max(1),
-            memory: memory_bytes().unwrap_or(0),
+            memory: facts.mem_total_bytes.unwrap_or(0),
             gpus: gpus
                 .and_then(|count| u32::try_from(count).ok())
                 .filter(|count| *count > 0),
@@ -54,19 +50,6 @@ impl Machine {
             gpus: self.gpus().into(),
         }
     }
-}
-
-/// `MemTotal` of `/proc/meminfo`, in bytes.
-fn memory_bytes() -> Option<u64> {
-    let text = fs::read_to_string("/proc/meminfo").ok()?;
-    let line = text
-        .lines()
-        .find_map(|line| line.strip_prefix("MemTotal:"))?;
-    line.split_ascii_whitespace()
-        .next()?
-        .parse::<u64>()
-        .ok()?
-        .checked_mul(1024)
 }
 
 /// What a job asks for. It may be more than the machine has; then it is all of that.

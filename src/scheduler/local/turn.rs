@@ -47,14 +47,13 @@ pub(super) struct Claim(
 impl Turn {
     /// Queues up. What is in the way of that is a warning in the ticket: then the job does not wait.
     pub(super) fn take(ticket: &mut Ticket) -> Self {
-        let board = Board::new(&ticket.lock_dir, &ticket.queue_dir);
-        let place = board.own_dir().and_then(|(dir, warning)| {
+        let board = Board::new(&ticket.lock_dir);
+        let place = board.own_dir().and_then(|dir| {
             let entry = board.entry_of(ticket);
             let entry = entry
                 .ok_or_else(|| std::io::Error::other("the kernel does not name this process"))?;
             let dir = Rc::new(dir);
             let published = dir.publish(Kind::Wait, board.user, &entry)?;
-            ticket.warning = warning;
             Ok((dir, published))
         });
         let place = place.inspect_err(|error| {

@@ -2,7 +2,7 @@
 
 use crate::job::{IndexRange, Mail};
 use crate::launch::{Plan, PlannedResources};
-use crate::scheduler::by_key;
+use crate::scheduler::depends;
 use crate::scheduler::pbs::options::{self, Flag, clock, mail_letters, names, times_and_mail};
 
 /// The options that say what the job needs. They go on the command line as well: what is there beats `#PBS` lines,
@@ -66,16 +66,7 @@ fn select(resources: &PlannedResources) -> String {
         let (name, value) = part.split_once('=').unwrap_or((part, "True"));
         add(name, Some(value.to_owned()));
     }
-    match &resources.nodelist {
-        None => format!("{}{chunk}", resources.nodes),
-        Some(list) => {
-            let on_host = |host: &str| format!("1{chunk}:host={host}");
-            list.split([',', '+'])
-                .map(on_host)
-                .collect::<Vec<_>>()
-                .join("+")
-        }
-    }
+    options::nodes(resources, &chunk, |host| format!("1{chunk}:host={host}"))
 }
 
 /// `scatter`: chunks that fit would else share a node. `exclhost`: the whole host, not only its virtual node.
@@ -96,19 +87,6 @@ fn indexes((range, limit): (IndexRange, Option<u32>)) -> String {
         false => range.to_string(),
     };
     limit.map_or(range.clone(), |limit| format!("{range}%{limit}"))
-}
-
-/// `afterok:14.srv:15.srv,afterany:16.srv`: all must hold.
-fn depends(resources: &PlannedResources) -> Option<String> {
-    let by_kind = by_key(resources.depends.iter().flat_map(|depend| {
-        let ids = depend.job_ids.iter();
-        ids.map(|id| (depend.kind, id.0.as_str()))
-    }));
-    let all: Vec<String> = by_kind
-        .iter()
-        .map(|(kind, ids)| format!("{kind}:{}", ids.join(":")))
-        .collect();
-    (!all.is_empty()).then(|| all.join(","))
 }
 
 #[cfg(test)]

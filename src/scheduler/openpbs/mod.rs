@@ -13,7 +13,7 @@ use super::pbs::answer::Thing;
 use super::pbs::dialect::Dialect;
 use super::pbs::handed_through::NO_WAIT;
 use super::pbs::job_file::{are_words, is_word};
-use super::pbs::site::{model, up};
+use super::pbs::site::{gpus, model, up};
 use super::pbs::values::size;
 use super::{JobRef, SchedulerError, Submission};
 use crate::config::site::{NodeType, SiteModel};
@@ -45,7 +45,7 @@ pub static OPENPBS: Dialect = Dialect {
         )
     },
     // `-f` keeps `qsub` until the job ends.
-    letters: &[('f', NO_WAIT)],
+    letters: &[("f", NO_WAIT)],
     reserves_by_queue: true,
     gives_whole_nodes: false,
     index: "PBS_ARRAY_INDEX",
@@ -153,11 +153,9 @@ fn names(job_id: &JobId, own: Option<&ArraySpec>) -> Vec<String> {
 /// `qstat -B`, `qstat -Q` and `pbsnodes -a`, each with `-f -F json`.
 fn site(openpbs: &Commands) -> Result<SiteModel, SchedulerError> {
     let asked = |program: &str, options: &[&str]| {
-        let what = "describe its queues and nodes";
-        let tool = openpbs.tool(program).args(options).args(["-F", "json"]);
-        let output = openpbs.ask(&tool, what)?;
-        let answer = openpbs.answer(program, output, &[], what)?;
-        Ok::<_, SchedulerError>(json::read(&answer.stdout))
+        let options = [options, &["-F", "json"]].concat();
+        let printed = openpbs.printed(program, &options, &[], "describe its queues and nodes");
+        printed.map(|printed| json::read(&printed))
     };
     let server = asked("qstat", &["-B", "-f"])?;
     let (_, queues) = asked("qstat", &["-Q", "-f"])?;
@@ -200,11 +198,7 @@ fn node(node: &Thing) -> NodeType {
         cpus: number("ncpus"),
         sockets: None,
         memory: resource("mem").and_then(size),
-        gpus: number("ngpus")
-            .filter(|count| *count > 0)
-            .map(|count| (String::new(), count))
-            .into_iter()
-            .collect(),
+        gpus: gpus(number("ngpus")),
         features: others.collect(),
     }
 }

@@ -75,9 +75,7 @@ mod tests {
             run_id: RunId::from_random([number; 10]),
             job_id: JobId(id.to_owned()),
             parts: Vec::new(),
-            name: "train".to_owned(),
             submitted_at_ms: Some(submitted_at_ms),
-            submit_host: "login".to_owned(),
             run_dir: "/run".into(),
         }
     }
@@ -115,7 +113,7 @@ mod tests {
     }
 
     #[test]
-    fn elements_stand_for_their_array_and_those_that_wait_stand_together() {
+    fn elements_say_more_than_their_array() {
         let element = |at: u32, letter: &str, more: &str| {
             format!("\"10[{at}].s\":{{\"job_state\":\"{letter}\",{CTIME}{more}}}")
         };
@@ -140,7 +138,8 @@ mod tests {
         let expected = [
             (Some("1".into()), JobState::Completed, false),
             (Some("2".into()), JobState::Running, false),
-            (Some("3-4".into()), JobState::Pending, false),
+            (Some("3".into()), JobState::Pending, false),
+            (Some("4".into()), JobState::Pending, false),
             (Some("5".into()), JobState::Cancelled, false),
         ];
         assert_eq!(found(&own, &text), expected);
@@ -151,7 +150,10 @@ mod tests {
         ]);
         assert_eq!(
             found(&own, &held),
-            [(Some("1-2".into()), JobState::Pending, true)]
+            [
+                (Some("1".into()), JobState::Pending, true),
+                (Some("2".into()), JobState::Pending, true),
+            ]
         );
         assert_eq!(
             found(&own, &answer(&[array("F", ",\"substate\":91")])),

@@ -75,7 +75,7 @@ impl Adapter for Dialect {
     fn option_problem(
         &self,
         option: &Located<String>,
-        _: Option<(&PlannedResources, bool)>,
+        _: Option<&PlannedResources>,
     ) -> Option<Problem> {
         handed_through::problem(option, self.letters)
     }
@@ -100,7 +100,7 @@ impl Adapter for Dialect {
     fn directives(&self, plan: &Plan) -> (&'static str, Vec<String>) {
         let mut flags = vec![Flag::with("-S", "/bin/bash")];
         flags.extend((self.requested)(plan));
-        flags.extend(variables(plan));
+        flags.extend(variables(plan, |_| true));
         // The script writes its output itself. What the scheduler says of the job goes beside it, in NAME.oID.
         flags.push(Flag::with("-j", "oe"));
         flags.extend((self.output_line)(plan));
@@ -151,7 +151,7 @@ impl Pbs {
     fn arguments(&self, submission: &Submission<'_>, has: impl Fn(&str) -> bool) -> Vec<String> {
         let plan = submission.plan;
         let mut flags = (self.dialect.requested)(plan);
-        flags.extend(variables(plan).and_then(|flag| flag.of_set_variables(has)));
+        flags.extend(variables(plan, has));
         flags.push(Flag::with("-j", "oe"));
         flags.push(Flag::with("-o", (self.dialect.spool)(submission)));
         let mut arguments = argv(&flags);

@@ -1,6 +1,6 @@
 //! What differs between Torque and OpenPBS.
 
-use super::handed_through::Letter;
+use super::handed_through::Letters;
 use super::options::Flag;
 use crate::config::site::SiteModel;
 use crate::job::{ArraySpec, SchedulerKind};
@@ -21,7 +21,7 @@ pub struct Dialect {
     /// Why a type of GPU is refused, and what to write in place of it and their number.
     pub(in crate::scheduler) typed_gpus: fn(&str, &str) -> (&'static str, String),
     /// Letters of `qsub` that it alone has and dlrun writes.
-    pub(in crate::scheduler) letters: &'static [Letter],
+    pub(in crate::scheduler) letters: &'static [Letters],
     pub(in crate::scheduler) reserves_by_queue: bool,
     pub(in crate::scheduler) gives_whole_nodes: bool,
     /// The variable that holds the index of an array's element in its job.

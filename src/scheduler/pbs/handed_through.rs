@@ -7,46 +7,29 @@ const OUTPUT: &str = "use `run.output`";
 pub(in crate::scheduler) const NO_WAIT: &str = "use `dlrun submit --wait`";
 
 /// Letters that the script or the command line already carries, or that take `qsub`'s answer away.
-const OWN_LETTERS: [(char, &str); 23] = [
-    ('N', "use `name`"),
-    ('o', OUTPUT),
-    ('e', OUTPUT),
-    ('j', OUTPUT),
-    ('k', OUTPUT),
-    ('R', OUTPUT),
-    ('d', "use `run.workdir`"),
-    ('w', "use `run.workdir`"),
-    ('D', "use `run.workdir`"),
-    ('S', "the script is for bash; use `run.command`"),
-    ('F', "use `run.command`"),
-    ('q', "use `resources.queue`"),
-    ('A', "use `resources.account`"),
-    ('a', "use `resources.begin`"),
-    ('m', "use `resources.mail`"),
-    ('M', "use `resources.mail`"),
-    ('t', "use `resources.array`"),
-    ('J', "use `resources.array`"),
-    ('v', "use `run.inherit` or `run.env`"),
-    ('V', "use `run.inherit`"),
-    ('I', "dlrun's jobs are not interactive"),
-    ('C', "the script's directives begin with `#PBS`"),
-    ('z', "dlrun reads the job's id"),
+const OWN_LETTERS: [Letters; 14] = [
+    ("N", "use `name`"),
+    ("oejkR", OUTPUT),
+    ("dwD", "use `run.workdir`"),
+    ("S", "the script is for bash; use `run.command`"),
+    ("F", "use `run.command`"),
+    ("q", "use `resources.queue`"),
+    ("A", "use `resources.account`"),
+    ("a", "use `resources.begin`"),
+    ("mM", "use `resources.mail`"),
+    ("tJ", "use `resources.array`"),
+    ("vV", "use `run.inherit` or `run.env`"),
+    ("I", "dlrun's jobs are not interactive"),
+    ("C", "the script's directives begin with `#PBS`"),
+    ("z", "dlrun reads the job's id"),
 ];
-
 /// Resources that keys of the job file stand for. One that stood twice would count once.
-const OWN_RESOURCES: [(&str, &str); 18] = [
-    ("nodes", "use `resources.nodes`"),
-    (
-        "procs",
-        "use `resources.nodes` and `resources.tasks_per_node`",
-    ),
-    ("select", "use `resources.nodes`"),
-    ("place", "use `resources.exclusive`"),
+const OWN_RESOURCES: [(&str, &str); 13] = [
+    ("nodes select", "use `resources.nodes`"),
+    ("procs ppn mpiprocs", "use `resources.tasks_per_node`"),
+    ("place naccesspolicy", "use `resources.exclusive`"),
     ("ncpus", "use `resources.cpus_per_task`"),
-    ("ppn", "use `resources.tasks_per_node`"),
-    ("mpiprocs", "use `resources.tasks_per_node`"),
-    ("ngpus", "use `resources.gpus_per_node`"),
-    ("gpus", "use `resources.gpus_per_node`"),
+    ("ngpus gpus", "use `resources.gpus_per_node`"),
     ("mem", "use `resources.memory`"),
     ("pmem", "use `resources.memory_per_cpu`"),
     ("walltime", "use `resources.walltime`"),
@@ -54,19 +37,17 @@ const OWN_RESOURCES: [(&str, &str); 18] = [
     ("advres", "use `resources.reservation`"),
     ("host", "use `resources.nodelist`"),
     ("feature", "use `resources.constraint`"),
-    ("naccesspolicy", "use `resources.exclusive`"),
     ("gres", "use `resources.licenses`"),
 ];
-
 /// Attributes of `-W` that are dlrun's, or that keep `qsub` until the job ends.
 const OWN_ATTRIBUTES: [(&str, &str); 2] =
     [("depend", "use `resources.depends`"), ("block", NO_WAIT)];
 
-/// A letter that is dlrun's to write, and what to use in its place.
-pub(in crate::scheduler) type Letter = (char, &'static str);
+/// Letters that are dlrun's to write, and what to use in their place.
+pub(in crate::scheduler) type Letters = (&'static str, &'static str);
 
 /// Says what is wrong with handing `option` through; `None` where nothing is. `more` are letters of one PBS alone.
-pub(in crate::scheduler) fn problem(option: &Located<String>, more: &[Letter]) -> Option<Problem> {
+pub(in crate::scheduler) fn problem(option: &Located<String>, more: &[Letters]) -> Option<Problem> {
     let text = &option.value;
     let at = |message: String| Problem::at(option.span.clone(), message);
     let mut letters = text.strip_prefix('-')?.chars();
@@ -79,7 +60,10 @@ pub(in crate::scheduler) fn problem(option: &Located<String>, more: &[Letter]) -
     };
     let own = |list: &[(&str, &'static str)]| {
         names()
-            .find_map(|name| list.iter().find(|(known, _)| *known == name))
+            .find_map(|name| {
+                list.iter()
+                    .find(|(known, _)| known.split(' ').any(|one| one == name))
+            })
             .map(|(_, instead)| *instead)
     };
     if matches!(letter, 'l' | 'W') && value.is_empty() {
@@ -92,7 +76,7 @@ pub(in crate::scheduler) fn problem(option: &Located<String>, more: &[Letter]) -
         letter => {
             let mut letters = OWN_LETTERS.iter().chain(more);
             letters
-                .find(|(known, _)| *known == letter)
+                .find(|(known, _)| known.contains(letter))
                 .map(|(_, instead)| *instead)
         }
     }?;
@@ -103,10 +87,10 @@ pub(in crate::scheduler) fn problem(option: &Located<String>, more: &[Letter]) -
 mod tests {
     use super::*;
 
-    const TORQUE: [Letter; 1] = [('n', "use `resources.exclusive`")];
-    const OPENPBS: [Letter; 1] = [('f', NO_WAIT)];
+    const TORQUE: [Letters; 1] = [("n", "use `resources.exclusive`")];
+    const OPENPBS: [Letters; 1] = [("f", NO_WAIT)];
 
-    fn refused(option: &str, more: &[Letter]) -> Option<String> {
+    fn refused(option: &str, more: &[Letters]) -> Option<String> {
         problem(
             &Located {
                 value: option.to_owned(),

@@ -5,7 +5,7 @@
 
 use crate::foundation::units::Walltime;
 use crate::job::{Inherit, Mail, MailEvent};
-use crate::launch::Plan;
+use crate::launch::{Plan, PlannedResources};
 
 /// One option of `qsub`.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -36,18 +36,6 @@ impl Flag {
     /// One resource: `-l NAME=VALUE`.
     pub(in crate::scheduler) fn resource(name: &str, value: impl std::fmt::Display) -> Self {
         Self::with("-l", format!("{name}={value}"))
-    }
-
-    /// `-v` with those of its variables that are set; `None` where none is. Others stay as they are.
-    pub(in crate::scheduler) fn of_set_variables(
-        mut self,
-        has: impl Fn(&str) -> bool,
-    ) -> Option<Self> {
-        if let Some(names) = self.value.as_mut().filter(|_| self.letter == "-v") {
-            let set: Vec<&str> = names.split(',').filter(|name| has(name)).collect();
-            *names = set.join(",");
-        }
-        (self.value.as_deref() != Some("")).then_some(self)
     }
 
     /// As it is written behind `#PBS `.
@@ -94,6 +82,19 @@ pub(in crate::scheduler) fn resources<const N: usize>(
     named.filter_map(|(name, value)| Some(Flag::resource(name, value?)))
 }
 
+/// The nodes of a job: each by its name, or so many that are alike.
+pub(in crate::scheduler) fn nodes(
+    resources: &PlannedResources,
+    each: &str,
+    named: impl Fn(&str) -> String,
+) -> String {
+    let Some(list) = &resources.nodelist else {
+        return format!("{}{each}", resources.nodes);
+    };
+    let nodes: Vec<String> = list.split([',', '+']).map(named).collect();
+    nodes.join("+")
+}
+
 /// Name, queue and account.
 pub(in crate::scheduler) fn names(plan: &Plan) -> Vec<Flag> {
     let (queue, account) = (plan.resources.queue.clone(), plan.resources.account.clone());
@@ -138,11 +139,15 @@ pub(in crate::scheduler) fn mail_letters(mail: &Mail, fail: &str) -> String {
         .collect()
 }
 
-/// Variables of the submitting shell: `-V`, `-v NAME,NAME`.
-pub(in crate::scheduler) fn variables(plan: &Plan) -> Option<Flag> {
+/// Variables of the submitting shell, those that it `has`: `-V`, `-v NAME,NAME`.
+pub(in crate::scheduler) fn variables(plan: &Plan, has: impl Fn(&str) -> bool) -> Option<Flag> {
     match plan.inherit.as_ref()? {
         Inherit::All => Some(Flag::alone("-V")),
-        Inherit::Names(names) => (!names.is_empty()).then(|| Flag::with("-v", names.join(","))),
+        Inherit::Names(names) => {
+            let names = names.iter().map(String::as_str);
+            let set: Vec<&str> = names.filter(|name| has(name)).collect();
+            (!set.is_empty()).then(|| Flag::with("-v", set.join(",")))
+        }
         Inherit::None => None,
     }
 }

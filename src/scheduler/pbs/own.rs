@@ -1,9 +1,7 @@
 //! Which of the jobs that PBS shows are a run's own.
 
-use std::collections::BTreeMap;
-
 use super::ids;
-use crate::job::{ArraySpec, JobState};
+use crate::job::ArraySpec;
 use crate::record::QueueEntry;
 use crate::scheduler::{Entries, JobRef, by_key};
 
@@ -36,7 +34,7 @@ pub(in crate::scheduler) fn own_entries(jobs: &[JobRef], entries: &[QueueEntry])
             .filter(|entry| entry.elements.is_some() == has_elements)
             .collect();
         if !of_job.is_empty() {
-            own.insert(job.run_id.clone(), together(of_job));
+            own.insert(job.run_id.clone(), of_job);
         }
     }
     own
@@ -57,40 +55,10 @@ fn owned(job: &JobRef, entry: &QueueEntry) -> Option<QueueEntry> {
     })
 }
 
-/// What elements that wait have in common: state, reason, whether they are stuck.
-type Wait = (String, Option<String>, bool);
-
-/// Elements that wait for the same in one entry: an array may have thousands of them.
-fn together(entries: Vec<QueueEntry>) -> Vec<QueueEntry> {
-    let mut merged: Vec<QueueEntry> = Vec::new();
-    let mut waiting: BTreeMap<Wait, (usize, Vec<u32>)> = BTreeMap::new();
-    for entry in entries {
-        let Some(elements) = entry
-            .elements
-            .as_ref()
-            .filter(|_| entry.state == JobState::Pending)
-        else {
-            merged.push(entry);
-            continue;
-        };
-        let key = (entry.raw_state.clone(), entry.reason.clone(), entry.stuck);
-        let indexes: Vec<u32> = elements.indexes().collect();
-        let (_, all) = waiting.entry(key).or_insert_with(|| {
-            merged.push(entry.clone());
-            (merged.len() - 1, Vec::new())
-        });
-        all.extend(indexes);
-    }
-    for (at, mut indexes) in waiting.into_values() {
-        indexes.sort_unstable();
-        merged[at].elements = Some(ArraySpec::of(&indexes, None));
-    }
-    merged
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::job::JobState;
     use crate::job::{JobId, RunId};
 
     fn job(number: u8, id: &str) -> JobRef {
@@ -98,9 +66,7 @@ mod tests {
             run_id: RunId::from_random([number; 10]),
             job_id: JobId(id.into()),
             parts: Vec::new(),
-            name: "train".into(),
             submitted_at_ms: Some(1_000_000),
-            submit_host: "login".into(),
             run_dir: "/run".into(),
         }
     }
@@ -154,14 +120,16 @@ mod tests {
     }
 
     #[test]
-    fn elements_that_wait_alike_are_one_entry() {
+    fn elements_say_more_than_their_array() {
         let mut entries: Vec<QueueEntry> = (2..5)
             .map(|index| entry(&format!("12[{index}].vm"), 1_000_000, JobState::Pending))
             .collect();
         entries.push(entry("12[1].vm", 1_000_000, JobState::Running));
         entries.push(entry("12[].vm", 1_000_000, JobState::Running));
         let expected = [
-            (Some("2-4".into()), JobState::Pending),
+            (Some("2".into()), JobState::Pending),
+            (Some("3".into()), JobState::Pending),
+            (Some("4".into()), JobState::Pending),
             (Some("1".into()), JobState::Running),
         ];
         assert_eq!(seen("12[].vm", &entries), expected);

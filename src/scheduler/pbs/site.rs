@@ -59,6 +59,12 @@ pub(in crate::scheduler) fn up(node: &Thing) -> u32 {
     u32::from(node.get("state").is_some_and(|state| !is_down(state)))
 }
 
+/// So many GPUs of a node, of which no PBS knows the type.
+pub(in crate::scheduler) fn gpus(count: Option<u32>) -> Vec<(String, u32)> {
+    let count = count.filter(|count| *count > 0);
+    Vec::from_iter(count.map(|count| (String::new(), count)))
+}
+
 /// Equal nodes together, in the order of the first of each kind: those that differ by no more than some pages of
 /// memory. Each comes with `count` 1.
 fn grouped(nodes: impl Iterator<Item = NodeType>) -> Vec<NodeType> {

@@ -120,7 +120,7 @@ fetch() {
 }
 tell_changes() { # other jobs may use what was built, so it stays as it is
     [ -z "$(own find "$dlrun_source" -newer "$DLRUN_BUILD_DIR.done" -print -quit 2> /dev/null)" ] ||
-        echo "dlrun: warning: $dlrun_source was changed after it was built; remove $DLRUN_BUILD_DIR to build anew" >&2
+        echo "dlrun: warning: $dlrun_source was changed after it was built; remove $DLRUN_BUILD_DIR to build again" >&2
 }
 "#;
 
@@ -174,7 +174,7 @@ take_away() { # take_away OWNER: a lock that nobody touches any more
     local aside=$DLRUN_BUILD_DIR.lock.$$.$RANDOM
     own mv -T "$DLRUN_BUILD_DIR.lock" "$aside" 2> /dev/null || return 0
     if [ "$(own cat "$aside/owner" 2> /dev/null)" = "$1" ]; then
-        echo "dlrun: warning: the job that built this is no more: $1" >&2
+        echo "dlrun: warning: the job that built this no longer exists: $1" >&2
         own rm -rf "$aside"
     else
         # Another was quicker, and this is its lock.

@@ -2,9 +2,9 @@
 
 use super::{Slurm, directives, handed_through, is_hopeless, meaning, srun};
 use crate::foundation::diagnostic::Problem;
-use crate::job::{Asked as Limit, Located, SchedulerKind};
+use crate::job::{Located, SchedulerKind};
 use crate::launch::{Plan, PlannedResources, Shape};
-use crate::scheduler::adapter::{Adapter, Asked, Elsewhere, Findings};
+use crate::scheduler::adapter::{Adapter, Elsewhere};
 use crate::scheduler::option_value::value_of;
 use crate::scheduler::script::{DEFAULT_IDENTITY, MINT, quoted_words};
 use crate::scheduler::{Reach, Scheduler};
@@ -46,26 +46,12 @@ impl Adapter for Known {
         Box::new(Slurm::new(reach.bin_dir, reach.timeout))
     }
 
-    fn check(&self, asked: &Asked<'_>, found: &mut Findings) {
-        let resources = &asked.spec.resources;
-        if let Some(Limit::Value(limit)) = &resources.walltime
-            && limit.0 % 60 > 0
-        {
-            let note = "Slurm rounds time limits up to whole minutes";
-            found.notes.push(note.to_owned());
-        }
-    }
-
     fn option_problem(
         &self,
         option: &Located<String>,
-        beside: Option<(&PlannedResources, bool)>,
+        beside: Option<&PlannedResources>,
     ) -> Option<Problem> {
-        let is_found = beside.is_some_and(|(_, is_found)| is_found);
-        let of_pbs = handed_through::pbs_problem(option).filter(|_| is_found);
-        of_pbs
-            .or_else(|| handed_through::problem(option))
-            .or_else(|| handed_through::said_twice(option, beside?.0))
+        handed_through::problem(option).or_else(|| handed_through::said_twice(option, beside?))
     }
 
     fn elsewhere<'a>(

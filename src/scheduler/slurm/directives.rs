@@ -3,7 +3,8 @@
 use super::export;
 use crate::foundation::units::Bytes;
 use crate::job::{Mail, MailEvent};
-use crate::launch::{Plan, PlannedDependency, PlannedResources};
+use crate::launch::Plan;
+use crate::scheduler::{depends, licenses};
 
 /// The options of a plan, one each, without `#SBATCH`. All text in them is from sets of characters that neither a
 /// directive line nor Slurm's own quoting treats as special (checked where the job file is read).
@@ -73,7 +74,7 @@ pub(super) fn requested(plan: &Plan) -> Vec<String> {
         ("begin", resources.begin.map(|begin| begin.to_string())),
         ("mail-user", mail.and_then(|mail| mail.to.clone())),
         ("mail-type", mail.map(mail_types)),
-        ("licenses", licenses(resources)),
+        ("licenses", licenses(resources, ",")),
     ];
     let options = options.into_iter();
     let given = options.filter_map(|(name, value)| Some(format!("--{name}={}", value?)));
@@ -107,16 +108,6 @@ fn gres(plan: &Plan) -> Option<String> {
     (!all.is_empty()).then(|| all.join(","))
 }
 
-/// All conditions must hold: `,` joins them, `:` several jobs of one kind.
-fn depends(resources: &PlannedResources) -> Option<String> {
-    let one = |depend: &PlannedDependency| {
-        let ids: Vec<&str> = depend.job_ids.iter().map(|id| id.0.as_str()).collect();
-        format!("{}:{}", depend.kind, ids.join(":"))
-    };
-    let all: Vec<String> = resources.depends.iter().map(one).collect();
-    (!all.is_empty()).then(|| all.join(","))
-}
-
 /// `FAIL` alone would leave out a time limit, which Slurm distinguishes (`sbatch(1)`, `--mail-type`).
 fn mail_types(mail: &Mail) -> String {
     let one = |event: &MailEvent| match event {
@@ -127,10 +118,4 @@ fn mail_types(mail: &Mail) -> String {
         MailEvent::TimeLimit => "TIME_LIMIT",
     };
     mail.on.iter().map(one).collect::<Vec<_>>().join(",")
-}
-
-fn licenses(resources: &PlannedResources) -> Option<String> {
-    let one = |(name, count): &(String, u32)| format!("{name}:{count}");
-    let all: Vec<String> = resources.licenses.iter().map(one).collect();
-    (!all.is_empty()).then(|| all.join(","))
 }

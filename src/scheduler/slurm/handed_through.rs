@@ -92,27 +92,6 @@ fn key(option: &str, resources: &PlannedResources) -> Option<&'static str> {
     keys.split(' ').find(|key| resources.has(key) == Some(true))
 }
 
-/// Says that `option` is of PBS's `qsub`, where Slurm was found because the job file names no scheduler: `sbatch` has no such
-/// letter, or takes it for something else.
-pub(super) fn pbs_problem(option: &Located<String>) -> Option<Problem> {
-    let mut letters = option.value.strip_prefix('-')?.chars();
-    let letter = letters.next()?;
-    let value = letters.as_str().trim_start();
-    let is_of_pbs = match letter {
-        'l' | 'r' | 'K' | 'P' | 'T' => true,
-        'h' | 'u' => !value.starts_with('-'),
-        'p' => value.parse::<i32>().is_ok(),
-        'W' => value.contains('='),
-        _ => false,
-    };
-    let message = format!(
-        "`{}` is an option of PBS, and this job would go to Slurm",
-        option.value
-    );
-    let hint = "write `scheduler.kind = \"torque\"`, \"openpbs\" or, if Slurm is meant, \"slurm\"";
-    is_of_pbs.then(|| Problem::at(option.span.clone(), message).hinted(hint))
-}
-
 /// Letters of `sbatch` that take no value: another may be stuck to them (`-Ht5`).
 const FLAGS: [char; 6] = ['H', 'k', 'O', 'Q', 's', 'v'];
 
@@ -174,42 +153,6 @@ mod tests {
             );
         }
         assert!(refused("--export").is_some_and(|why| why.contains("one word")));
-    }
-
-    #[test]
-    fn options_of_pbs_are_told_from_those_of_slurm() {
-        let is_of_pbs = |option: &str| {
-            pbs_problem(&Located {
-                value: option.to_owned(),
-                span: 3..5,
-            })
-            .is_some()
-        };
-        for option in [
-            "-l cput=1:00",
-            "-r n",
-            "-p 10",
-            "-p-5",
-            "-h",
-            "-W umask=022",
-            "-u me",
-            "-P project",
-        ] {
-            assert!(is_of_pbs(option), "{option}");
-        }
-        for option in [
-            "-p gpu",
-            "-H",
-            "-W",
-            "-c 4",
-            "--hold",
-            "--partition=1",
-            "-",
-            "x",
-            "",
-        ] {
-            assert!(!is_of_pbs(option), "{option}");
-        }
     }
 
     #[test]

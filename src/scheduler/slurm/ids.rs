@@ -11,8 +11,6 @@ pub(super) struct SeenId {
     pub(super) base: String,
     /// Elements of an array that the line is about, as this job counts them; `None`: the whole job.
     pub(super) elements: Option<ArraySpec>,
-    /// Number of a heterogeneous job's component.
-    pub(super) component: Option<u32>,
 }
 
 impl SeenId {
@@ -27,11 +25,8 @@ impl SeenId {
             shown: text.to_owned(),
             base: base.to_owned(),
             elements: None,
-            component: None,
         };
-        if let Some(component) = rest.strip_prefix('+') {
-            seen.component = Some(component.parse().ok()?);
-        } else if let Some(elements) = rest.strip_prefix('_') {
+        if let Some(elements) = rest.strip_prefix('_') {
             seen.elements = Some(elements_of(elements)?);
         }
         Some(seen)
@@ -71,27 +66,26 @@ mod tests {
 
     use super::*;
 
-    fn read(text: &str) -> Option<(String, Option<String>, Option<u32>)> {
+    fn read(text: &str) -> Option<(String, Option<String>)> {
         let seen = SeenId::read(text)?;
         Some((
             seen.base,
             seen.elements.map(|elements| elements.to_string()),
-            seen.component,
         ))
     }
 
     #[test]
     fn all_forms_are_read() {
-        for (text, base, elements, component) in [
-            ("95", "95", None, None),
-            ("95_3", "95", Some("3"), None),
-            ("95_[2-5%2]", "95", Some("2-5%2"), None),
-            ("131_[1,3-7:2]", "131", Some("1,3-7:2"), None),
-            ("131_[1,3,5,...]", "131", Some("1,3,5"), None),
-            ("131_[1,3,57...%4]", "131", Some("1,3%4"), None),
-            ("12+1", "12", None, Some(1)),
+        for (text, base, elements) in [
+            ("95", "95", None),
+            ("95_3", "95", Some("3")),
+            ("95_[2-5%2]", "95", Some("2-5%2")),
+            ("131_[1,3-7:2]", "131", Some("1,3-7:2")),
+            ("131_[1,3,5,...]", "131", Some("1,3,5")),
+            ("131_[1,3,57...%4]", "131", Some("1,3%4")),
+            ("12+1", "12", None),
         ] {
-            let expected = (base.to_owned(), elements.map(str::to_owned), component);
+            let expected = (base.to_owned(), elements.map(str::to_owned));
             assert_eq!(read(text), Some(expected), "{text}");
         }
         for text in [
@@ -101,7 +95,6 @@ mod tests {
             "95_",
             "95_[]",
             "95_x",
-            "95+",
             "slurm_load_jobs",
             "95_[1-",
         ] {

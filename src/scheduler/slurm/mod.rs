@@ -18,9 +18,7 @@ mod squeue;
 mod srun;
 mod states;
 
-use std::cell::OnceCell;
 use std::path::PathBuf;
-use std::rc::Rc;
 use std::time::Duration;
 
 use super::commands::{Commands, Words};
@@ -44,8 +42,6 @@ const NAME: &str = "slurm";
 #[derive(Debug, Clone)]
 pub struct Slurm {
     commands: Commands,
-    /// Where `sbatch` is, once somebody asked: each miss on the way costs a file system a question.
-    sbatch: Rc<OnceCell<Option<PathBuf>>>,
 }
 
 impl Slurm {
@@ -64,18 +60,13 @@ impl Slurm {
                     .env_remove_prefixes(&["SQUEUE_", "SACCT_", "SCANCEL_"])
             },
         };
-        Self {
-            commands,
-            sbatch: Rc::default(),
-        }
+        Self { commands }
     }
 
     /// Where `sbatch` is, if Slurm's commands are installed.
     #[must_use]
     pub fn sbatch(&self) -> Option<PathBuf> {
-        self.sbatch
-            .get_or_init(|| find("sbatch", &self.commands.bin_dirs))
-            .clone()
+        find("sbatch", &self.commands.bin_dirs)
     }
 }
 

@@ -52,7 +52,7 @@ impl Line {
 
 /// Picks for each run the lines that are really its own: same id, and not submitted before it. A controller that lost its
 /// state hands the same ids out again, and an old job of the same id must not lend us its state. Of several lines about
-/// one element (requeues and shrunk jobs in accounting) the latest counts, of a heterogeneous job its first component.
+/// one element (requeues and shrunk jobs in accounting) the latest counts.
 pub(super) fn own_entries(jobs: &[JobRef], mut lines: Vec<Line>) -> Entries {
     lines.sort_by_key(|line| line.entry.submitted_at_ms);
     // An element that is a separate run has its own id.
@@ -86,9 +86,7 @@ pub(super) fn own_entries(jobs: &[JobRef], mut lines: Vec<Line>) -> Entries {
                     elements,
                     ..line.entry.clone()
                 };
-                if line.id.component.is_none_or(|component| component == 0) {
-                    of_run.insert(key, entry);
-                }
+                of_run.insert(key, entry);
             }
         }
         if !of_run.is_empty() {
@@ -113,9 +111,7 @@ pub(super) mod tests {
             run_id: RunId::from_random([number; 10]),
             job_id: JobId(id.to_owned()),
             parts: parts.iter().map(part).collect(),
-            name: "train".to_owned(),
             submitted_at_ms: Some(1_000_000),
-            submit_host: "login".to_owned(),
             run_dir: "/run".into(),
         }
     }
@@ -234,15 +230,5 @@ pub(super) mod tests {
             seen(&minted, vec![line("95", 5, JobState::Running)]),
             [(None, JobState::Running)]
         );
-    }
-
-    #[test]
-    fn the_first_component_speaks_for_a_heterogeneous_job() {
-        let het = job(1, "12", &[]);
-        let lines = vec![
-            line("12+1", 1_000_000, JobState::Failed),
-            line("12+0", 1_000_000, JobState::Running),
-        ];
-        assert_eq!(seen(&het, lines), [(None, JobState::Running)]);
     }
 }

@@ -16,9 +16,9 @@ DependencyNeverSatisfied | never | what it depends on can no longer happen; canc
 BeginTime | passes | it may not start yet: its begin time, or the pause after a requeue
 Licenses | passes | its licences are in use
 JobArrayTaskLimit | passes | as many elements of its array run as may run at a time
-JobHeldUser | stuck | it is held; `scontrol release` lets it go on
-JobHeldAdmin | stuck | an administrator holds it, and only an administrator can let it go on
-JobHoldMaxRequeue | stuck | it was requeued so often that Slurm holds it; `scontrol release` lets it go on
+JobHeldUser | stuck | it is held; `scontrol release` lets it start
+JobHeldAdmin | stuck | held by an administrator
+JobHoldMaxRequeue | stuck | it was requeued so often that Slurm holds it; `scontrol release` lets it start
 PartitionTimeLimit | never | its time limit is over that of its queue, or its queue has too few nodes up
 PartitionNodeLimit | never | it asks for more or fewer nodes than its queue gives
 PartitionDown | stuck | its queue starts no jobs until an administrator opens it
@@ -55,7 +55,7 @@ Cleaning | passes | its former start is being cleaned up
 Prolog | passes | the site's prologue is running
 FedJobLock | passes | clusters of the federation are agreeing on it
 launch failed requeued held | stuck | the site's prologue failed on a node; `scontrol release` tries again
-job requeued in held state | stuck | it was requeued and held; `scontrol release` lets it go on
+job requeued in held state | stuck | it was requeued and held; `scontrol release` lets it start
 user env retrieval failed requeued held | stuck | the login environment could not be read; `scontrol release` tries again
 NonZeroExitCode | passes | it ended with an exit code other than 0
 RaisedSignal | passes | a signal ended it

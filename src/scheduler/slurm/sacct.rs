@@ -5,8 +5,8 @@
 //! seconds (`SLURM_TIME_FORMAT=%s`); names, which may hold a `|`, are not asked for.
 
 use super::NAME;
-use super::own::{Line, own_entries};
-use super::squeue::questions;
+use super::own::Line;
+use super::squeue::gathered;
 use crate::job::JobState;
 use crate::record::ExitStatus;
 use crate::scheduler::commands::Commands;
@@ -15,11 +15,7 @@ use crate::scheduler::{Entries, JobRef, SchedulerError};
 const FORMAT: &str = "--format=JobID,State,ExitCode,Submit,Start,End,NodeList,Reason";
 
 pub(super) fn history(slurm: &Commands, jobs: &[JobRef]) -> Result<Entries, SchedulerError> {
-    let mut lines = Vec::new();
-    for ids in questions(jobs) {
-        lines.extend(ask(slurm, &ids)?.lines().filter_map(line));
-    }
-    Ok(own_entries(jobs, lines))
+    gathered(jobs, line, |ids| ask(slurm, ids))
 }
 
 fn ask(slurm: &Commands, ids: &str) -> Result<String, SchedulerError> {

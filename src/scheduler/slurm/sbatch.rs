@@ -94,10 +94,6 @@ const GPU_VARIABLES: [&str; 2] = ["SBATCH_GPUS", "SBATCH_GPUS_PER_NODE"];
 
 fn sbatch(slurm: &Slurm, plan: &Plan) -> Tool {
     let tool = slurm.commands.submitting("sbatch", &KEPT_VARIABLES);
-    let found = slurm
-        .sbatch()
-        .and_then(|file| Some(file.parent()?.to_owned()));
-    let tool = tool.in_dirs(found.as_slice());
     let tool = OWN_VARIABLES.iter().fold(tool, Tool::env_remove);
     let asks_for_gpus = plan.resources.gpus_per_node.is_some();
     GPU_VARIABLES

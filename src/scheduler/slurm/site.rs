@@ -46,11 +46,7 @@ fn accounts_memory(config: &str) -> Option<bool> {
 
 fn ask(slurm: &Commands, program: &str, arguments: &[&str]) -> Result<String, SchedulerError> {
     let what = format!("describe the site (`{program} {}`)", arguments.join(" "));
-    let output = slurm.ask(&slurm.tool(program).args(arguments), &what)?;
-    let output = output.require_success(program);
-    output
-        .map(|output| output.stdout)
-        .map_err(|source| slurm.failed(&what, source))
+    slurm.printed(program, arguments, &[], &what)
 }
 
 /// What time it is on the controller, in Unix seconds, which fills it in as it answers.

@@ -15,15 +15,24 @@ const FORMAT: &str = "--format=%i|%T|%V|%S|%e|%N|%r";
 const IDS_BYTES: usize = 100_000;
 
 pub(super) fn queue(slurm: &Commands, jobs: &[JobRef]) -> Result<Entries, SchedulerError> {
+    gathered(jobs, line, |ids| ask(slurm, ids))
+}
+
+/// The jobs' own entries in the answers, by as few questions as command lines allow.
+pub(super) fn gathered(
+    jobs: &[JobRef],
+    line: fn(&str) -> Option<Line>,
+    ask: impl Fn(&str) -> Result<String, SchedulerError>,
+) -> Result<Entries, SchedulerError> {
     let mut lines = Vec::new();
     for ids in questions(jobs) {
-        lines.extend(ask(slurm, &ids)?.lines().filter_map(line));
+        lines.extend(ask(&ids)?.lines().filter_map(line));
     }
     Ok(own_entries(jobs, lines))
 }
 
-/// The ids of all jobs, each once, with commas between: as few lists as command lines allow.
-pub(super) fn questions(jobs: &[JobRef]) -> Vec<String> {
+/// The ids of all jobs, each once, with commas between.
+fn questions(jobs: &[JobRef]) -> Vec<String> {
     let mut ids: Vec<&str> = jobs
         .iter()
         .flat_map(JobRef::offsets)

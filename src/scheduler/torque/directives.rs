@@ -5,6 +5,7 @@
 use crate::foundation::units::Bytes;
 use crate::job::{DependencyKind, JobId, Mail};
 use crate::launch::{Plan, PlannedDependency, PlannedResources};
+use crate::scheduler::licenses;
 use crate::scheduler::pbs::options::{self, Flag, clock, mail_letters, names, times_and_mail};
 
 /// The options that say what the job needs. They go on the command line as well, so that what a site's `qsub` wrapper or
@@ -19,10 +20,6 @@ pub(super) fn requested(plan: &Plan) -> Vec<Flag> {
         .memory
         .map(|memory| mebibytes(memory, resources.nodes));
     let each = resources.memory_per_cpu.filter(|_| memory.is_none());
-    let licenses = resources.licenses.iter();
-    let licenses: Vec<String> = licenses
-        .map(|(name, count)| format!("{name}:{count}"))
-        .collect();
     let mut flags = names(plan);
     flags.extend(options::resources([
         ("nodes", Some(nodes(resources))),
@@ -32,10 +29,7 @@ pub(super) fn requested(plan: &Plan) -> Vec<Flag> {
         // What only Moab and Maui obey; licences are generic resources (`matlab:2%tape:1`). pbs_sched passes over them.
         ("qos", resources.qos.clone()),
         ("advres", resources.reservation.clone()),
-        (
-            "gres",
-            Some(licenses.join("%")).filter(|list| !list.is_empty()),
-        ),
+        ("gres", licenses(resources, "%")),
     ]));
     if resources.exclusive {
         // pbs_sched obeys `-n` and passes over the resource, Moab and Maui the other way round.
@@ -76,16 +70,7 @@ fn nodes(resources: &PlannedResources) -> String {
     if let Some(properties) = &resources.constraint {
         each.push_str(&format!(":{properties}"));
     }
-    match &resources.nodelist {
-        Some(list) => {
-            let one = |host: &str| format!("{host}{each}");
-            list.split([',', '+'])
-                .map(one)
-                .collect::<Vec<_>>()
-                .join("+")
-        }
-        None => format!("{}{each}", resources.nodes),
-    }
+    options::nodes(resources, &each, |host| format!("{host}{each}"))
 }
 
 /// `-t` knows lists and ranges, and no steps: `1-9:2` is a bad request.

@@ -11,7 +11,7 @@ use super::pbs::adapter::BUSY;
 use super::pbs::answer::{Thing, read_text, read_xml};
 use super::pbs::dialect::Dialect;
 use super::pbs::job_file::{are_words, is_word};
-use super::pbs::site::{model, up};
+use super::pbs::site::{gpus, model, up};
 use super::pbs::values::size;
 use super::{JobRef, SchedulerError, Submission};
 use crate::config::site::{NodeType, SiteModel};
@@ -36,8 +36,8 @@ pub static TORQUE: Dialect = Dialect {
         )
     },
     letters: &[
-        ('n', "use `resources.exclusive`"),
-        ('x', "dlrun's jobs are not interactive"),
+        ("n", "use `resources.exclusive`"),
+        ("x", "dlrun's jobs are not interactive"),
     ],
     reserves_by_queue: false,
     gives_whole_nodes: true,
@@ -125,10 +125,7 @@ fn deletions(job: &JobRef, elements: Option<&ArraySpec>) -> Vec<Vec<String>> {
 /// `qstat -Q -f`, `qstat -B -f` and `pbsnodes -x`.
 fn site(torque: &Commands) -> Result<SiteModel, SchedulerError> {
     let asked = |program: &str, arguments: &[&str]| {
-        let what = "describe its queues and nodes";
-        let output = torque.ask(&torque.tool(program).args(arguments), what)?;
-        let answer = torque.answer(program, output, &[], what);
-        answer.map(|output| output.stdout)
+        torque.printed(program, arguments, &[], "describe its queues and nodes")
     };
     let queues = read_text(&asked("qstat", &["-Q", "-f"])?);
     let server = read_text(&asked("qstat", &["-B", "-f"])?)
@@ -146,7 +143,6 @@ fn site(torque: &Commands) -> Result<SiteModel, SchedulerError> {
 }
 
 fn node(node: &Thing) -> NodeType {
-    let gpus = node.number("gpus").filter(|count| *count > 0);
     let properties = node.get("properties").unwrap_or_default().split(',');
     // `physmem=24684084kb` among what a node last said of itself.
     let status = node.get("status").unwrap_or_default().split(',');
@@ -159,10 +155,7 @@ fn node(node: &Thing) -> NodeType {
         memory: { status }
             .find_map(|part| part.strip_prefix("physmem="))
             .and_then(size),
-        gpus: gpus
-            .map(|count| (String::new(), count))
-            .into_iter()
-            .collect(),
+        gpus: gpus(node.number("gpus")),
         features: properties
             .filter(|word| !word.is_empty())
             .map(str::to_owned)

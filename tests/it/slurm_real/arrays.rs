@@ -57,9 +57,7 @@ fn the_queue_tells_of_elements_as_the_run_counts_them() {
         run_id: RunId::from_random([7; 10]),
         job_id: JobId(submitted.job.clone()),
         parts: Vec::new(),
-        name: "queued".to_owned(),
         submitted_at_ms: None,
-        submit_host: String::new(),
         run_dir: user.run_dir(&submitted.run),
     };
     let (_dir, slurm) = super::site::slurm();

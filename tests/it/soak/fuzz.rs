@@ -234,9 +234,7 @@ fn damaged_queues_never_name_a_job_that_was_not_asked_for() {
             run_id: run_id(number),
             job_id: JobId((1000 + number).to_string()),
             parts: Vec::new(),
-            name: "x".to_owned(),
             submitted_at_ms: Some(1_795_184_521_000),
-            submit_host: "login".to_owned(),
             run_dir: dir.path().to_owned(),
         })
         .collect();

@@ -1,10 +1,10 @@
-//! MODAK's JSON as a list of values, each with its path: `job_options.queue`.
+//! MODAK's JSON as values, each with its path: `job_options.queue`.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::ops::Range;
+
+use serde_json::Value;
 
 use crate::foundation::diagnostic::{Problem, nearest};
-use crate::foundation::lenient_json::{self, Node, Value};
 use crate::job::convert::draft::{Draft, Origin};
 
 /// Parts of paths of older files, and what the specification calls them.
@@ -21,7 +21,7 @@ const OLD_NAMES: [(&str, &str); 10] = [
     ("mxnet", "ai_framework-mxnet"),
 ];
 
-/// What a description may consist of.
+/// What a description without `job` around it begins with.
 const PARTS: [&str; 5] = [
     "job_options",
     "target",
@@ -30,130 +30,58 @@ const PARTS: [&str; 5] = [
     "optimization",
 ];
 
-/// A value that is neither empty nor an object.
-struct Leaf {
-    /// Its text; `None`: it is a list.
-    text: Option<String>,
-    origin: Origin,
-    is_asked: bool,
-}
-
-/// The values of a description that were not asked for yet are noted in the end.
+/// The values of a description. Those that nobody asks for are noted in the end.
 pub(super) struct Document {
-    /// By their paths in the specification's names.
-    leaves: BTreeMap<String, Leaf>,
+    /// What is neither empty nor an object, by its path in the specification's names, without the outermost `job`.
+    values: BTreeMap<String, Value>,
     asked: BTreeSet<String>,
     /// The job file that is made of it.
     pub(super) draft: Draft,
 }
 
 impl Document {
-    /// Reads a document. One that begins with a key has lost its outer braces, and is read as if it had them.
+    /// Reads a document. One that begins with a key has lost its outer braces, as two of MODAK's own examples have.
     ///
     /// # Errors
-    /// Where it is not valid JSON, or no description of a job.
+    /// Where it is not valid JSON, or not a description of a job.
     pub(super) fn parse(text: &str) -> Result<Self, Problem> {
-        let body = text.trim_start_matches('\u{feff}');
-        let is_bare = body.trim_start().starts_with('"');
-        let whole = if is_bare {
-            format!("{{{body}}}")
-        } else {
-            body.to_owned()
+        let text = text.trim_start_matches('\u{feff}').trim_start();
+        let braced = text.starts_with('"').then(|| format!("{{{text}}}"));
+        let root: Value = serde_json::from_str(braced.as_deref().unwrap_or(text))
+            .map_err(|error| Problem::of_file(format!("not valid JSON: {error}")))?;
+        let is_description = match root.get("job") {
+            Some(job) => job.as_object().is_some_and(|job| !job.is_empty()),
+            // An entry of MODAK's image catalogue has parts of the same names.
+            None => {
+                PARTS.iter().any(|part| root.get(part).is_some())
+                    && root.get("container_file").is_none()
+            }
         };
-        // A place in `whole` as one in `text`.
-        let place = |at: usize| {
-            let at = (at + text.len() - body.len()).saturating_sub(usize::from(is_bare));
-            (0..=at.min(text.len()))
-                .rev()
-                .find(|at| text.is_char_boundary(*at))
-                .unwrap_or(0)
-        };
-        if let Err(error) = serde_json::from_str::<serde_json::Value>(&whole) {
-            let lines = whole.split_inclusive('\n').take(error.line() - 1);
-            let line: usize = lines.map(str::len).sum();
-            let at = if error.is_eof() {
-                text.len()
-            } else {
-                place(line + error.column().saturating_sub(1))
-            };
-            let what = error.to_string();
-            let what = what.split(" at line ").next().unwrap_or_default();
-            return Err(Problem::at(at..at, format!("no JSON: {what}")));
+        if !is_description {
+            let what = "this JSON is not a job description of MODAK: it has neither an object `job` nor `application`";
+            return Err(Problem::of_file(what));
         }
-        let root = lenient_json::read(&whole, 0, 0).ok_or_else(|| Problem::of_file("no JSON"))?;
-        let mut document = Self {
-            leaves: BTreeMap::new(),
+        let mut values = BTreeMap::new();
+        flatten("", root, &mut values);
+        Ok(Self {
+            values,
             asked: BTreeSet::new(),
             draft: Draft::default(),
-        };
-        let place = |span: &Range<usize>| place(span.start)..place(span.end);
-        document.add(&whole, "", "", &root, &place);
-        match what_is_wrong(&whole, &root) {
-            Some(what) => Err(Problem::at(
-                place(&(root.span.start..root.span.start)),
-                what,
-            )),
-            None => Ok(document),
-        }
+        })
     }
 
-    /// Adds what a value holds.
-    fn add(
-        &mut self,
-        text: &str,
-        path: &str,
-        about: &str,
-        node: &Node<'_>,
-        place: &impl Fn(&Range<usize>) -> Range<usize>,
-    ) {
-        let value = match &node.value {
-            Value::Object(pairs) => {
-                let mut keys = BTreeSet::new();
-                for (key, node) in pairs {
-                    let key = string(text, key);
-                    let old = OLD_NAMES.iter().find(|(old, _)| *old == key);
-                    let name = old.map_or(key.as_str(), |(_, name)| name);
-                    // Keys are named as MODAK's specification names them, without the outermost.
-                    let joined = |path: &str, key: &str| match path {
-                        "" | "job" => key.to_owned(),
-                        path => format!("{path}.{key}"),
-                    };
-                    let (path, about) = (joined(path, name), joined(about, &key));
-                    if keys.insert(path.clone()) {
-                        self.add(text, &path, &about, node, place);
-                    } else {
-                        let origin = Origin::new(about, place(&node.span));
-                        self.draft.refuse(&origin, "occurs twice");
-                    }
-                }
-                return;
-            }
-            Value::List(items) if items.is_empty() => return,
-            Value::List(_) => None,
-            Value::Word("null") => return,
-            Value::Word(word) => Some((*word).to_owned()),
-            Value::Quoted(_) => match string(text, node) {
-                blank if blank.trim().is_empty() => return,
-                text => Some(text),
-            },
-        };
-        let leaf = Leaf {
-            text: value,
-            origin: Origin::new(about, place(&node.span)),
-            is_asked: false,
-        };
-        self.leaves.insert(path.to_owned(), leaf);
-    }
-
-    /// Text as it is; a number or a flag as written.
+    /// Text as it is; a number or a flag as JSON writes it.
     pub(super) fn raw_text(&mut self, path: &str) -> Option<(String, Origin)> {
         self.asked.insert(path.to_owned());
-        let leaf = self.leaves.get_mut(path)?;
-        leaf.is_asked = true;
-        if leaf.text.is_none() {
-            self.draft.refuse(&leaf.origin, "is no text");
+        let origin = Origin::named(path);
+        match self.values.get(path)? {
+            Value::String(text) => Some((text.clone(), origin)),
+            Value::Array(_) => {
+                self.draft.refuse(&origin, "is not text");
+                None
+            }
+            value => Some((value.to_string(), origin)),
         }
-        Some((leaf.text.clone()?, leaf.origin.clone()))
     }
 
     /// Text without the blanks around it.
@@ -162,18 +90,27 @@ impl Document {
         Some((text.trim().to_owned(), origin))
     }
 
+    /// One word in small letters. A list of them, as `x86/arm/amd/power`, is the specification's sheet, not a job.
+    pub(super) fn word(&mut self, path: &str) -> Option<(String, Origin)> {
+        let (word, origin) = self.text(path)?;
+        if word.contains('/') {
+            let what = format!("`{word}` are the specification's alternatives; write one of them");
+            self.draft.refuse(&origin, what);
+            return None;
+        }
+        Some((word.to_ascii_lowercase(), origin))
+    }
+
     /// A whole number from 1; in quotes too.
     pub(super) fn count(&mut self, path: &str) -> Option<(u32, Origin)> {
         let (text, origin) = self.text(path)?;
         let number = text.strip_suffix(".0").unwrap_or(&text).parse().ok();
-        match number.filter(|number| *number > 0) {
-            Some(number) => Some((number, origin)),
-            None => {
-                self.draft
-                    .refuse(&origin, format!("`{text}` is no number that this can be"));
-                None
-            }
+        let number = number.filter(|number| *number > 0);
+        if number.is_none() {
+            let what = format!("`{text}` is not a number that this can be");
+            self.draft.refuse(&origin, what);
         }
+        Some((number?, origin))
     }
 
     /// True or false; in quotes too.
@@ -186,47 +123,41 @@ impl Document {
         Some((flag?, origin))
     }
 
-    /// Asks for a value, or for all that an object of that name holds. Returns its place, unless all of it is `false`.
-    pub(super) fn take(&mut self, path: &str) -> Option<Origin> {
-        self.asked.insert(path.to_owned());
-        let below = format!("{path}.");
-        let mut found = None;
-        for (place, leaf) in &mut self.leaves {
-            if place == path || place.starts_with(&below) {
-                leaf.is_asked = true;
-                let depth = place.len() - path.len();
-                let about = leaf.origin.about.len().saturating_sub(depth);
-                let about = leaf.origin.about.get(..about).unwrap_or(path);
-                if leaf.text.as_deref() != Some("false") && found.is_none() {
-                    found = Some(Origin::new(about, leaf.origin.span.clone()));
-                }
-            }
-        }
-        found
-    }
-
     /// Whether there is a value of that name, or one below it.
     pub(super) fn holds(&self, path: &str) -> bool {
-        let below = format!("{path}.");
-        let mut places = self.leaves.keys();
-        places.any(|place| place == path || place.starts_with(&below))
+        self.values.keys().any(|known| is_within(known, path))
+    }
+
+    /// Notes a value, or all that an object of that name holds, as far as nobody asked for it, unless all of it is `false`.
+    pub(super) fn note_rest(&mut self, path: &str, what: &str) {
+        let rest = |known: &&String| is_within(known, path) && !self.asked.contains(*known);
+        let rest: Vec<String> = self.values.keys().filter(rest).cloned().collect();
+        if rest
+            .iter()
+            .any(|known| self.values[known] != Value::Bool(false))
+        {
+            self.draft.note(&Origin::named(path), what);
+        }
+        self.asked.extend(rest);
+        self.asked.insert(path.to_owned());
     }
 
     /// Notes every value that nobody asked for, and refuses misspelt ones: the job would go without them.
     pub(super) fn finish(mut self) -> Draft {
         let mut draft = std::mem::take(&mut self.draft);
-        let what = "is no key of MODAK's specification";
-        for (path, leaf) in self.leaves.iter().filter(|(_, leaf)| !leaf.is_asked) {
-            let below = format!("{path}.");
-            if self.asked.iter().any(|asked| asked.starts_with(&below)) {
-                draft.refuse(&leaf.origin, "has to be an object");
-                continue;
-            }
+        for path in self
+            .values
+            .keys()
+            .filter(|path| !self.asked.contains(*path))
+        {
+            let what = "is not a key of MODAK's specification";
+            let origin = Origin::named(path);
             match self.nearest(path) {
                 Some(meant) => {
-                    draft.refuse(&leaf.origin, format!("{what}; did you mean `{meant}`?"));
+                    let what = format!("{what}; did you mean `{meant}`?");
+                    draft.refuse(&origin, what);
                 }
-                None => draft.note(&leaf.origin, format!("{what}; left out")),
+                None => draft.note(&origin, format!("{what}; left out")),
             }
         }
         draft
@@ -249,30 +180,29 @@ impl Document {
     }
 }
 
-/// Text as `serde_json`, which has found it valid, reads it.
-fn string(text: &str, node: &Node<'_>) -> String {
-    serde_json::from_str(&text[node.span.clone()]).unwrap_or_default()
+/// Whether a path is another, or one below it.
+fn is_within(path: &str, outer: &str) -> bool {
+    path.strip_prefix(outer)
+        .is_some_and(|rest| rest.is_empty() || rest.starts_with('.'))
 }
 
-/// Why a document describes no job; `None` where it does.
-fn what_is_wrong(text: &str, root: &Node<'_>) -> Option<&'static str> {
-    let Value::Object(pairs) = &root.value else {
-        return Some("this JSON is no job description: it is no object");
-    };
-    let has = |names: &[&str]| {
-        pairs
-            .iter()
-            .any(|(key, _)| names.contains(&string(text, key).as_str()))
-    };
-    let job = pairs.iter().find(|(key, _)| string(text, key) == "job");
-    match job.map(|(_, node)| &node.value) {
-        Some(Value::Object(pairs)) if pairs.is_empty() => Some("`job` is empty"),
-        Some(Value::Object(_)) => None,
-        Some(_) => Some("`job` is no object"),
-        // An entry of MODAK's image catalogue has parts of the same names.
-        None if has(&PARTS) && !has(&["container_file", "container_name", "image_type"]) => None,
-        None => {
-            Some("this JSON is no job description of MODAK: it has neither `job` nor `application`")
+fn flatten(path: &str, value: Value, values: &mut BTreeMap<String, Value>) {
+    match value {
+        Value::Object(fields) => {
+            for (key, value) in fields {
+                let old = OLD_NAMES.iter().find(|(old, _)| *old == key);
+                let name = old.map_or(key.as_str(), |(_, name)| name);
+                match path {
+                    "" | "job" => flatten(name, value, values),
+                    path => flatten(&format!("{path}.{name}"), value, values),
+                }
+            }
+        }
+        Value::Null => {}
+        Value::Array(items) if items.is_empty() => {}
+        Value::String(text) if text.trim().is_empty() => {}
+        value => {
+            values.insert(path.to_owned(), value);
         }
     }
 }

@@ -66,17 +66,6 @@ pub(super) fn convert(text: &str) -> Result<Converted, Vec<Problem>> {
 }
 
 impl Document {
-    /// One word in small letters. A list of them, as `x86/arm/amd/power`, is the specification's sheet and no job.
-    fn word(&mut self, path: &str) -> Option<(String, Origin)> {
-        let (word, origin) = self.text(path)?;
-        if word.contains('/') {
-            let what = format!("`{word}` are the specification's alternatives; write one of them");
-            self.draft.refuse(&origin, what);
-            return None;
-        }
-        Some((word.to_ascii_lowercase(), origin))
-    }
-
     fn convert(&mut self) {
         let kind = self.read_target();
         self.read_name();
@@ -107,9 +96,7 @@ impl Document {
         let rows = NOTES.lines().filter_map(|row| row.split_once(" | "));
         for (paths, what) in rows {
             for path in paths.split(' ') {
-                if let Some(origin) = self.take(&path.replace('*', TRAINING)) {
-                    self.draft.note(&origin, what);
-                }
+                self.note_rest(&path.replace('*', TRAINING), what);
             }
         }
     }
@@ -231,7 +218,7 @@ impl Document {
             Some((word, origin)) => {
                 let is_mpi = ["mpi", "hpc"].contains(&word.as_str());
                 if !is_mpi && word != "python" {
-                    let what = "is none of mpi, hpc and python; the program is started once";
+                    let what = "is not mpi, hpc or python; the program is started once";
                     self.draft.note(origin, format!("`{word}` {what}"));
                 }
                 is_mpi
@@ -285,10 +272,8 @@ impl Document {
             .map(|step| self.text(&format!("application.{step}")));
         let has_image = self.draft.holds("image.uri") || self.draft.holds("image.path");
         let image = || {
-            (
-                RUNSCRIPT.to_owned(),
-                Origin::new("application.container_runtime", 0..0),
-            )
+            let origin = Origin::named("application.container_runtime");
+            (RUNSCRIPT.to_owned(), origin)
         };
         let program = executable.or_else(|| has_image.then(image));
         if is_mpi || program.is_none() {
@@ -304,7 +289,12 @@ impl Document {
             around = [None, None];
         }
         let Some((program, origin)) = program else {
-            return self.stand_in();
+            // What the description does say is worth having; the command fails until it is written.
+            let origin = Origin::named("application.executable");
+            let words = vec!["false".to_owned()];
+            self.draft.set("run.command", words, &origin);
+            let what = "no program is named; `run.command` must be written by hand";
+            return self.draft.refuse(&origin, what);
         };
         let arguments = arguments
             .map(|(arguments, _)| arguments)
@@ -329,15 +319,6 @@ impl Document {
             ]
         });
         self.draft.set("run.command", words, &origin);
-    }
-
-    /// A description without a program is no job yet. What it does say is worth having; the command fails until it is written.
-    fn stand_in(&mut self) {
-        let origin = Origin::new("application.executable", 0..0);
-        self.draft
-            .set("run.command", vec!["false".to_owned()], &origin);
-        let what = "no program is named; `run.command` must be written by hand";
-        self.draft.refuse(&origin, what);
     }
 
     fn read_build(&mut self) {
@@ -392,12 +373,8 @@ impl Document {
     fn read_framework(&mut self) {
         let named = self.word(&format!("{TRAINING}.config.ai_framework"));
         let path = |name: &str| format!("{TRAINING}.ai_framework-{name}");
-        let described = FRAMEWORKS.map(|name| (name, self.holds(&path(name))));
-        let described: Vec<&str> = described
-            .into_iter()
-            .filter(|(_, is_there)| *is_there)
-            .map(|(name, _)| name)
-            .collect();
+        let is_described = |name: &&str| self.holds(&path(name));
+        let described: Vec<&str> = FRAMEWORKS.into_iter().filter(is_described).collect();
         let chosen = match (&named, &described[..]) {
             (Some((name, _)), _) => Some(name.clone()),
             (None, [only]) => Some((*only).to_owned()),
@@ -406,10 +383,7 @@ impl Document {
         for name in described {
             let path = path(name);
             if chosen.as_deref() != Some(name) {
-                if let Some(origin) = self.take(&path) {
-                    self.draft
-                        .note(&origin, "is not the framework that is named; left out");
-                }
+                self.note_rest(&path, "is not the framework that is named; left out");
                 continue;
             }
             if let Some((version, origin)) = self.text(&format!("{path}.version")) {
@@ -422,13 +396,11 @@ impl Document {
                     self.draft.set("framework.compiler", word, &origin);
                 }
             }
-            if let Some(origin) = self.take(&format!("{path}.backend")) {
-                let what = "is not recorded; the program chooses its backend, by KERAS_BACKEND";
-                self.draft.note(&origin, what);
-            }
+            let what = "is not recorded; the program chooses its backend, by KERAS_BACKEND";
+            self.note_rest(&format!("{path}.backend"), what);
         }
         if let Some(name) = chosen {
-            let origin = named.map_or_else(|| Origin::new(path(&name), 0..0), |(_, origin)| origin);
+            let origin = named.map_or_else(|| Origin::named(path(&name)), |(_, origin)| origin);
             self.draft.set("framework.name", name, &origin);
         }
     }

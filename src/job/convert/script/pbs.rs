@@ -63,7 +63,7 @@ fn letters(script: &Script<'_>, draft: &mut Draft) -> Vec<ScriptOption> {
                 );
             } else {
                 let origin = Origin::new(word.text, word.span);
-                draft.note(&origin, "is no option of `qsub`; left out");
+                draft.note(&origin, "is not an option of `qsub`; left out");
             }
         }
     }

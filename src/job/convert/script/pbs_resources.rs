@@ -70,7 +70,10 @@ impl Resources {
         let parts = list.split(',').map(str::trim);
         for part in parts.filter(|part| !part.is_empty()) {
             let (name, value) = part.split_once('=').unwrap_or((part, ""));
-            let origin = Origin::new(format!("-l {name}"), origin.span.clone());
+            let origin = Origin {
+                about: format!("-l {name}"),
+                ..origin.clone()
+            };
             if ["nodes", "select"].contains(&name) {
                 self.read_chunks(value, name == "select", &origin, draft)?;
             } else {
@@ -97,7 +100,7 @@ impl Resources {
         match name {
             "mem" => match size::bytes(value, 1) {
                 Some(bytes) => self.memory = Some((bytes, origin.clone())),
-                None => draft.refuse(origin, format!("`{value}` is no size")),
+                None => draft.refuse(origin, format!("`{value}` is not a size")),
             },
             "procs" | "ncpus" | "ngpus" | "gpus" => {
                 self.origin = Some(origin.clone());
@@ -161,7 +164,7 @@ impl Resources {
                     Some(("mem", memory)) => {
                         chunk.memory = size::bytes(memory, 1);
                         if chunk.memory.is_none() {
-                            draft.refuse(origin, format!("`{memory}` is no size"));
+                            draft.refuse(origin, format!("`{memory}` is not a size"));
                         }
                     }
                     Some(("host" | "vnode", host)) => self.hosts.push(host.to_owned()),
@@ -185,8 +188,11 @@ impl Resources {
             total = total.saturating_add(nodes);
             if alike.as_ref().is_some_and(|known| *known != chunk) {
                 let what = "nodes of several kinds are nothing that a job file can say";
-                return Err(Problem::at(origin.span.clone(), what)
-                    .hinted("submit it by `qsub`, or ask for nodes that are alike"));
+                let problem = Problem {
+                    span: origin.span.clone(),
+                    ..Problem::of_file(what)
+                };
+                return Err(problem.hinted("submit it by `qsub`, or ask for nodes that are alike"));
             }
             alike = Some(chunk);
         }
@@ -276,7 +282,7 @@ impl Resources {
 fn count(text: &str, origin: &Origin, draft: &mut Draft) -> Option<u32> {
     let number = text.parse().ok().filter(|number| *number > 0);
     if number.is_none() {
-        draft.refuse(origin, format!("`{text}` is no number that this can be"));
+        draft.refuse(origin, format!("`{text}` is not a number that this can be"));
     }
     number
 }

@@ -78,7 +78,7 @@ fn options(script: &Script<'_>, draft: &mut Draft) -> Result<Vec<ScriptOption>, 
             }
             draft.note(
                 &Origin::new(stray.text, stray.span),
-                "is no option of `sbatch`; left out",
+                "is not an option of `sbatch`; left out",
             );
         }
         options.extend(read);
