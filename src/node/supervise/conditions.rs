@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use super::handover::Handover;
 use crate::job::RunId;
-use crate::observe::monitor::{affinity, cpus_effective, node_busy_us, software_of, storage_class};
+use crate::observe::monitor::{affinity, cpus_effective, node_cpu_us, software_of, storage_class};
 use crate::record::{Conditions, NodeRecord, Software, StorageClass};
 
 /// So often is looked for frameworks: large ones are not loaded by the first record.
@@ -51,7 +51,7 @@ impl Seen {
         let seconds =
             |from_ms: u64, to_ms| Duration::from_millis(to_ms - from_ms.min(to_ms)).as_secs_f64();
         let watched = former.map(|former| seconds(former.started_at_ms, former.updated_at_ms));
-        let begin = node_busy_us().map(|node_busy_us| Begin {
+        let begin = node_cpu_us().map(|(node_busy_us, _)| Begin {
             at_ms: now_ms,
             node_busy_us,
             own_seconds: former.map_or(0.0, own_seconds),
@@ -112,7 +112,7 @@ impl Seen {
         if wall < 1.0 {
             return None;
         }
-        let node = Duration::from_micros(node_busy_us()?.checked_sub(begin.node_busy_us)?);
+        let node = Duration::from_micros(node_cpu_us()?.0.checked_sub(begin.node_busy_us)?);
         let others =
             (node.as_secs_f64() - (own_seconds(record) - begin.own_seconds)).max(0.0) / wall;
         let (before, watched) = self.former.unwrap_or((0.0, 0.0));

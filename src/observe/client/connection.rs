@@ -87,7 +87,7 @@ impl Daemon {
         &self.hello
     }
 
-    /// Asks, and waits for the answer as long as [`Daemon::connect`] was told to.
+    /// Asks, and waits for the answer as long as [`Daemon::connect`] was allowed to.
     ///
     /// # Errors
     /// [`ClientError::Refused`], after which further questions may be asked. After any other error the connection is of no
@@ -96,7 +96,7 @@ impl Daemon {
         self.ask_within(request, self.patience)
     }
 
-    /// As [`Daemon::ask`], with a patience of its own.
+    /// As [`Daemon::ask`], with its own patience.
     ///
     /// # Errors
     /// As [`Daemon::ask`].

@@ -105,19 +105,13 @@ fn type_of_mount(mounts: &str, number: &str) -> Option<String> {
     (!class.is_empty()).then(|| class.to_owned())
 }
 
-/// CPU time that all CPUs of the node were busy since boot, in microseconds. What a hypervisor took for others is not in
-/// it.
+/// CPU time that all CPUs of the node were busy since boot, and what a hypervisor took from them, which is not in it, in
+/// microseconds.
 #[must_use]
-pub fn node_busy_us() -> Option<u64> {
-    let (busy, _) = cpu_ticks(&read_text(Path::new("/proc/stat"), STAT_BYTES_MAX)?)?;
-    Some(Units::of_system().us(busy))
-}
-
-/// CPU time that a hypervisor took from the CPUs of the node since boot, in microseconds.
-#[must_use]
-pub fn node_stolen_us() -> Option<u64> {
-    let (_, stolen) = cpu_ticks(&read_text(Path::new("/proc/stat"), STAT_BYTES_MAX)?)?;
-    Some(Units::of_system().us(stolen))
+pub fn node_cpu_us() -> Option<(u64, u64)> {
+    let (busy, stolen) = cpu_ticks(&read_text(Path::new("/proc/stat"), STAT_BYTES_MAX)?)?;
+    let units = Units::of_system();
+    Some((units.us(busy), units.us(stolen)))
 }
 
 /// Busy and stolen, of `cpu  USER NICE SYSTEM IDLE IOWAIT IRQ SOFTIRQ STEAL ...`; user time has the guests' in it (`proc(5)`).
@@ -193,7 +187,7 @@ mod tests {
             (cpu_ticks("cpu  1 2 3 4 5\n"), cpu_ticks("cpu  1 2\n")),
             (Some((6, 0)), None)
         );
-        assert!(node_busy_us().expect("/proc/stat") > 0 && node_stolen_us().is_some());
+        assert!(node_cpu_us().expect("/proc/stat").0 > 0);
     }
 
     #[test]

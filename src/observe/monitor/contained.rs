@@ -3,7 +3,7 @@
 use std::fs;
 use std::path::Path;
 
-/// Processes that are looked at behind a runtime: starter, helper programs, an init of its own, the program.
+/// Processes that are looked at behind a runtime: starter, helper programs, their own init, the program.
 const MOST: usize = 64;
 
 /// Looks behind a container runtime for a program in another mount namespace: one that executes another file than the
@@ -43,7 +43,7 @@ fn runs_in_container_in(proc: &Path, runtime: u32) -> Option<bool> {
         if elsewhere && another {
             return Some(true);
         }
-        // What is in another namespace and still the runtime may be an init of its own, which starts the program.
+        // What is in another namespace and still the runtime may be its own init, which starts the program.
         if elsewhere {
             waiting.extend(children(proc, pid));
         }
@@ -98,7 +98,7 @@ mod tests {
         process(proc, "11", "/usr/bin/squashfuse_ll", "mnt:[2]", "");
         process(proc, "12", starter, "mnt:[3]", "");
         assert_eq!(runs_in_container_in(proc, 10), Some(false));
-        // An init of its own comes between.
+        // Its own init comes between.
         fs::write(proc.join("12/task/12/children"), "13 ").expect("ours");
         process(proc, "13", "/usr/bin/python3", "mnt:[3]", "");
         assert_eq!(runs_in_container_in(proc, 10), Some(true));

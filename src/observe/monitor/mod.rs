@@ -27,9 +27,7 @@ mod tree;
 
 pub use baseline::Baseline;
 pub use cgroup::JobCgroup;
-pub use conditions::{
-    affinity, cpus_effective, memory_available, node_busy_us, node_stolen_us, storage_class,
-};
+pub use conditions::{affinity, cpus_effective, memory_available, node_cpu_us, storage_class};
 pub use contained::runs_in_container;
 pub use gpu::{
     GpuCondition, GpuError, GpuProcess, GpuRead, GpuReader, GpuReport, GpuState, GpuWatch, GpuXid,

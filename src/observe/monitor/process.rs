@@ -26,7 +26,7 @@ const BUFFER_BYTES: usize = 8192;
 const STAT_BYTES: usize = 2048;
 
 /// What is read of `/proc/PID/stat`, in the kernel's units: clock ticks and pages.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(super) struct Stat {
     pub(super) pid: u32,
     pub(super) name: Name,
@@ -45,7 +45,7 @@ pub(super) struct Stat {
 
 /// The kernel's short name of a process (`comm`): what the program or the process itself chose, cut to 15 bytes. Names of
 /// kernel threads may be longer and are cut here.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(super) struct Name {
     bytes: [u8; NAME_BYTES],
     length: usize,

@@ -19,8 +19,6 @@ use super::process::{CpuTicks, Io, KeptOf, ProcDir, Stat, is_gone, read_stat};
 /// Ticks after which a process that was no member is looked at again: it may have changed its group, or its pid may
 /// have passed on unseen. The looks are spread over the ticks.
 const LOOK_AGAIN_TICKS: u64 = 40;
-/// The same for kernel threads, which become members by reuse of their pid only.
-const LOOK_AGAIN_AT_KERNEL_TICKS: u64 = 160;
 /// Ticks after which the processes are listed even if the kernel's last pid is the same: some containers show an old one.
 const LIST_AGAIN_TICKS: u64 = 5;
 /// The name of the process that Slurm runs beside each step.
@@ -46,13 +44,12 @@ enum Kind {
     Member,
     /// No member; looked at again now and then.
     Stranger,
-    KernelThread,
     /// Seen once, no member: its parent may have been missing in the listing, or it was about to change its group.
     Unsure,
 }
 
 /// A process that is read at every tick.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 struct Member {
     stat: Stat,
     io: Option<Io>,
@@ -68,11 +65,7 @@ impl Member {
     fn new(stat: Stat) -> Self {
         Self {
             stat,
-            io: None,
-            io_as_of: CpuTicks::default(),
-            shmem: None,
-            file: None,
-            io_file: None,
+            ..Self::default()
         }
     }
 
@@ -266,7 +259,6 @@ impl Tree {
                     _ if self.is_listed => true,
                     Kind::Unsure => true,
                     Kind::Stranger => turn.is_multiple_of(LOOK_AGAIN_TICKS),
-                    Kind::KernelThread => turn.is_multiple_of(LOOK_AGAIN_AT_KERNEL_TICKS),
                 };
                 if !is_due {
                     continue;
@@ -346,7 +338,7 @@ impl Tree {
         for stat in strangers {
             let before = self.known.get(&stat.pid);
             let kind = match before {
-                _ if stat.is_kernel_thread => Kind::KernelThread,
+                _ if stat.is_kernel_thread => Kind::Stranger,
                 None => Kind::Unsure,
                 // It becomes a rank by `execve`, after a task prologue of any length.
                 Some(Kind::Unsure) if stat.name.as_bytes() == SLURM_STEP_PROCESS => Kind::Unsure,

@@ -237,7 +237,7 @@ pub struct RunView {
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub events: Vec<Event>,
     /// When the processes in `sample` were read, in Unix milliseconds UTC: they are read less often than the rest, and are
-    /// told again until then. `None`: there are none.
+    /// sent again until then. `None`: there are none.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub processes_at_ms: Option<u64>,
 }

@@ -18,9 +18,6 @@ use std::borrow::Cow;
 use super::event::{Count, Event, Facts, Rate};
 use super::scan;
 
-/// Longest line of which the beginnings of bars are looked for one by one.
-const BARS_IN_A_LINE: usize = 64;
-
 /// What a bar says.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub(super) struct Bar<'a> {
@@ -102,7 +99,6 @@ impl<'a> Bar<'a> {
             .strip_suffix("/s")
             .or_else(|| unit.strip_suffix("/sec"))
         {
-            let (value, unit) = scaled(value, unit);
             self.per_second = Some((value, unit));
             return true;
         }
@@ -129,14 +125,8 @@ pub(super) fn postfix<'a>(
         }
         let plain =
             between.trim_end_matches(|c: char| c.is_whitespace() || matches!(c, '(' | '\'' | '"'));
-        let before = plain
-            .strip_suffix("tensor")
-            .or_else(|| plain.strip_suffix("float64"))
-            .map_or(plain, |plain| {
-                plain.trim_end_matches(|c: char| scan::is_word(c) || c == '.')
-            });
-        let name = scan::name(before);
-        if before.ends_with(['=', ':', '\'', '"'])
+        let name = scan::name(plain);
+        if plain.ends_with(['=', ':', '\'', '"'])
             && !matches!(name, "v_num" | "device" | "epoch")
             && let Some(name) = named(name)
         {
@@ -147,7 +137,6 @@ pub(super) fn postfix<'a>(
 
 /// Reads the bar of a line; `None` where there is none.
 pub(super) fn read(text: &str) -> Option<Bar<'_>> {
-    let text = last(text);
     bracketed(text).or_else(|| ruled(text))
 }
 
@@ -198,7 +187,7 @@ fn bracketed(text: &str) -> Option<Bar<'_>> {
         .rfind('[')
         .filter(|at| clocks(&text[at + 1..]).is_some())
         .or_else(|| {
-            // A postfix may hold brackets of its own.
+            // A postfix may have its own brackets.
             text.match_indices('[')
                 .map(|(at, _)| at)
                 .find(|at| clocks(&text[at + 1..]).is_some())
@@ -250,14 +239,8 @@ fn ruled(text: &str) -> Option<Bar<'_>> {
             continue;
         }
         // A shorter time leaves the end of the line painted before it: `10.8s.2ss`, `10.8s0.1s`.
-        let Some(seconds) = short_time(elapsed).or_else(|| painted_over(word)) else {
-            if bar.elapsed.is_some() {
-                break;
-            } else {
-                return None;
-            }
-        };
-        bar.elapsed = Some(seconds);
+        let whole = elapsed.find('s').map_or(elapsed, |end| &elapsed[..=end]);
+        bar.elapsed = Some(short_time(whole)?);
         bar.remaining = short_time(remaining);
     }
     of.map(|_| bar)
@@ -269,65 +252,16 @@ fn short_time(text: &str) -> Option<f64> {
     rest.is_empty().then_some(seconds)
 }
 
-/// Seconds of `10.8s` in `10.8s.2ss`.
-fn painted_over(text: &str) -> Option<f64> {
-    scan::number(text)
-        .filter(|(_, rest)| rest.starts_with('s'))
-        .map(|(seconds, _)| seconds)
-}
-
-/// The last bar of a text that has several, with what stands right before it: where carriage returns got lost, the
-/// states of a bar stand one behind the other.
-fn last(text: &str) -> &str {
-    let mut begin = 0;
-    for (at, _) in text.match_indices("%|").skip(1).take(BARS_IN_A_LINE) {
-        if let Some(end) = text[begin..at].rfind(']') {
-            begin += end + 1;
-        }
-    }
-    &text[begin..]
-}
-
-/// A rate of bars with `unit_scale`: `1.5kit/s`.
-fn scaled(value: f64, unit: &str) -> (f64, &str) {
-    for (sign, factor) in [('k', 1e3), ('M', 1e6), ('G', 1e9)] {
-        // `kit/s`, but not a unit that begins with the letter.
-        if let Some(plain) = unit
-            .strip_prefix(sign)
-            .filter(|plain| matches!(*plain, "it" | "B" | "iB"))
-        {
-            return (value * factor, plain);
-        }
-    }
-    (value, unit)
-}
-
 /// `01:53<13:12` with the rest; the time to go may be `?` or missing.
 fn clocks(text: &str) -> Option<(Option<f64>, Option<f64>, &str)> {
-    let (elapsed, rest) = clock(text.trim_start())?;
+    let (elapsed, rest) = scan::clock(text.trim_start())?;
     match rest.trim_start().strip_prefix('<') {
-        Some(after) => match clock(after.trim_start()) {
+        Some(after) => match scan::clock(after.trim_start()) {
             Some((remaining, rest)) => Some((Some(elapsed), Some(remaining), rest)),
             None => Some((Some(elapsed), None, after.trim_start().strip_prefix('?')?)),
         },
         None => rest.starts_with(',').then_some((Some(elapsed), None, rest)),
     }
-}
-
-/// `1 day, 2:03:04`, `0:03:20` or `03:20`, or as rich draws them, `0:00:09`.
-pub(super) fn clock(text: &str) -> Option<(f64, &str)> {
-    if let Some((days, rest)) = scan::unsigned(text)
-        && let Some(rest) = rest
-            .strip_prefix(" days, ")
-            .or_else(|| rest.strip_prefix(" day, "))
-    {
-        let (seconds, rest) = scan::clock(rest)?;
-        return Some((
-            seconds + f64::from(u32::try_from(days).ok()?) * 86_400.0,
-            rest,
-        ));
-    }
-    scan::clock(text)
 }
 
 /// The label and the counts before the bracket: `Epoch 0: 100%|███| 100/100`, `640: 100% 8/8`, `42it`.
@@ -412,10 +346,10 @@ mod tests {
             (0, Some(0.0), None, None)
         );
         let bar =
-            read("a: 50%|██| 5/10 [1 day, 0:00:05<00:00, 1.50kit/s, x=[1, 2]]").expect("a bar");
+            read("a: 50%|██| 5/10 [1 day, 0:00:05<00:00, 1.50it/s, x=[1, 2]]").expect("a bar");
         assert_eq!(
             (bar.elapsed, bar.per_second),
-            (Some(86_405.0), Some((1500.0, "it")))
+            (Some(86_405.0), Some((1.5, "it")))
         );
     }
 

@@ -1,16 +1,7 @@
 //! The curves of losses and metrics, thinned evenly so that a record stays small however long a training is.
 
-use super::word_list;
+use super::names::is_of_evaluation;
 use crate::record::{MAX_POINTS, MetricPoint, PointKind};
-
-/// Whether a metric is of an evaluation, by its name.
-pub(super) fn is_of_evaluation(name: &str) -> bool {
-    let first = name
-        .split(|c: char| !c.is_ascii_alphabetic())
-        .find(|word| !word.is_empty())
-        .unwrap_or_default();
-    word_list::is_any(first, "val|valid|validation|eval|evaluation|test|dev")
-}
 
 /// Collects points.
 #[derive(Debug, Default)]
@@ -183,22 +174,5 @@ mod tests {
             "{steps:?}"
         );
         assert!(points.len() <= 2 * MAX_POINTS);
-    }
-
-    #[test]
-    fn names_tell_evaluations() {
-        for name in [
-            "val_loss",
-            "valid_ppl",
-            "eval/acc",
-            "test_acc",
-            "Val. loss",
-            "dev_wer",
-        ] {
-            assert!(is_of_evaluation(name), "{name}");
-        }
-        for name in ["loss", "value_loss", "testing", "devices", "lr", ""] {
-            assert!(!is_of_evaluation(name), "{name}");
-        }
     }
 }

@@ -1,4 +1,4 @@
-//! Lines that say nothing: what a program chatters has few forms, and whoever knows them need not read on.
+//! Lines that say nothing: most programs print few forms of them, and known ones need not be read again.
 //!
 //! A form is a line without its digits. One that said nothing several times in a row is passed over, until something is said
 //! that may change what lines mean (an epoch begins, an epoch ends), and looked at again now and then.

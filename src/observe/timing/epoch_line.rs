@@ -12,7 +12,7 @@
 //! but the epoch's: data loading, validation, time to go, time per step are others.
 
 use super::bar;
-use super::dict::{self, Value};
+use super::dict;
 use super::epoch_number;
 use super::event::{Count, Event, Facts, Says};
 use super::names;
@@ -46,17 +46,7 @@ pub(super) fn read(text: &str) -> Option<Event<'_>> {
             .extend(plain_figures::read(bar.label).facts.metrics);
         return Some(bar.event(count, facts));
     }
-    // Redrawn without a carriage return, a line holds many epochs.
-    let is_next = |text| {
-        epoch_number::read_number(text).is_some_and(|(next, of, _)| of == epochs && next != epoch)
-    };
-    if epochs.is_some() && rest.split("poch").skip(1).any(is_next) {
-        return None;
-    }
     let words = rest.trim_matches(|c: char| !c.is_alphanumeric());
-    if words.is_empty() && after.starts_with(':') && is_bullet(before) {
-        return None;
-    }
     if step_before.is_none() && words.is_empty() && scan::holds_any(before, OVER_ALONE) {
         return Some(Event::epoch_end(count, Facts::default()));
     }
@@ -85,10 +75,10 @@ fn with_figures<'a>(
     if scan::starts_with_any(words, "val |test |eval ") {
         (facts.throughput, facts.step_seconds) = (None, None);
     }
+    // An evaluation comes when the epoch is over.
+    let is_evaluated = |name: &str| names::is_of_evaluation(name) && names::is_measure(name);
     let validated = facts.metrics.iter().any(|(name, _)| is_evaluated(name));
-    // `epoch: 3, steps: 5391 - train loss: 166.0 - valid loss: 66.64`: how many there were.
-    let summed = validated && scan::holds(rest, "steps:");
-    if let Some((step, of)) = step_before.or(read.step.filter(|(_, of)| of.is_some() || !summed)) {
+    if let Some((step, of)) = step_before.or(read.step) {
         // Steps may be counted from 0; the line after the last then ends the epoch.
         let done = of.is_some_and(|of| step >= of);
         return Some(Event::step_or_end(epoch, (step, of), done, facts));
@@ -108,50 +98,25 @@ pub(super) fn header(text: &str) -> Option<Count> {
     Some((event.epoch?, event.epochs))
 }
 
-/// `3/16, train_loss: 0.1084` of MONAI's tutorials, below the head of its epoch.
-pub(super) fn first_of_line(text: &str, epoch: u64) -> Option<Event<'_>> {
-    let (step, of, rest) = scan::counted(text.trim_start())?;
-    let of =
-        of.filter(|_| scan::starts_with_any(rest, ", train_loss: |, loss: |, train loss: "))?;
-    let facts = plain_figures::read(rest).facts;
-    let step = (step, Some(of));
-    Some(Event::step_or_end((epoch, None), step, step.0 >= of, facts))
-}
-
 /// `{"epoch": 0, "step": 5, "loss": 69.9}`: a line of JSON about a step, else about an epoch.
 pub(super) fn json(text: &str) -> Option<Event<'_>> {
     let pairs = text
         .trim_start()
         .starts_with("{\"")
         .then(|| dict::read(text))?;
-    let count = |key| dict::get(&pairs, key).and_then(Value::count);
+    let count = |key| dict::get(&pairs, key).and_then(scan::whole);
     // A larger one is a time.
     let epoch = count("epoch").filter(|epoch| *epoch < 1_000_000)?;
     let step = count("step").or_else(|| count("iter"));
     let measures = pairs.iter().filter(|(name, _)| names::is_measure(name));
     let metrics: Vec<_> = measures
-        .filter_map(|(name, value)| Some(((*name).into(), value.number()?)))
+        .map(|(name, value)| ((*name).into(), *value))
         .collect();
     let facts = Facts::with_metrics(metrics);
     (!facts.is_empty()).then_some(match step {
         Some(step) => Event::step((epoch, None), (step, None), facts),
         None => Event::mention((epoch, None), facts),
     })
-}
-
-/// True for what stands before an item of a list of settings: `INFO  * epoch: 15`.
-fn is_bullet(before: &str) -> bool {
-    let before = before.trim();
-    matches!(before, "*" | "-")
-        || before
-            .strip_suffix('*')
-            .is_some_and(|text| text.ends_with([' ', '\t']))
-}
-
-/// True for names of losses and metrics of an evaluation, which comes when the epoch is over.
-fn is_evaluated(name: &str) -> bool {
-    let begins = scan::starts_with_any(name, "val|test|eval|dev");
-    begins && names::is_measure(name) || scan::holds(name, "_val") || scan::holds(name, "_test")
 }
 
 /// The step before the word: `30/42 of epoch 28/30`, `step: 100, epoch: 1`.
@@ -383,10 +348,7 @@ mod tests {
             "Epoch 3: loading took 12 s",
             "Epoch 3 validation took 12 s",
             "Validation epoch 3 took 2 s",
-            "2023-08-25 09:20:45 INFO     \t * epoch: 15",
-            "- epoch: 15",
             "INFO:0-epoch (99/44660): total loss 11.220771, instance-sup.: 11.393301",
-            "epoch: 1/1000, train_loss: 6.8405epoch: 2/1000, train_loss: 6.4124",
             "epoch:[ 25/25 ] val step:0    loss: 2.69097 top1: 0.32812",
             "Saved checkpoint for epoch 3 in 1.2 s",
             "Best model at epoch 3 after 300 s",

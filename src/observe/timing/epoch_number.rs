@@ -1,4 +1,4 @@
-//! The word `epoch` in a line and the number behind it: `Epoch 3/10`, `[epoch: 3 of 10]`, `ep 3 train, step 5`.
+//! The word `epoch` in a line and the number behind it: `Epoch 3/10`, `[epoch: 3 of 10]`.
 
 use super::scan;
 
@@ -22,7 +22,7 @@ pub(super) fn split_at_word(text: &str) -> Option<(&str, &str)> {
         let word = head[from..]
             .windows(5)
             .position(|word| word.eq_ignore_ascii_case(b"epoch"));
-        let Some(word) = word else { return short(text) };
+        let word = word?;
         let at = from + word;
         let inside =
             |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'_' | b'\'' | b'"' | b'@');
@@ -37,19 +37,6 @@ pub(super) fn split_at_word(text: &str) -> Option<(&str, &str)> {
         }
         from = at + 5;
     }
-}
-
-/// The text before and behind `ep` in `[ep: 0] iter: 57` or `ep 55 train, step 1347`: with a step behind it, it is no
-/// episode.
-fn short(text: &str) -> Option<(&str, &str)> {
-    let head = &text[..text.floor_char_boundary(MAX_PREFIX)];
-    let alone = |at: &usize| !head[..*at].ends_with(scan::is_word);
-    let at = head.match_indices("ep").map(|(at, _)| at).find(alone)?;
-    let behind = text[at + 2..].trim_start_matches(':').strip_prefix(' ')?;
-    let step = ["step ", "iter: ", "iter ", "batch: "]
-        .iter()
-        .any(|word| behind.contains(word));
-    (step && behind.starts_with(|c: char| c.is_ascii_digit())).then_some((&text[..at], behind))
 }
 
 /// Reads ` 3`, `: 3/10`, `[ 3 of 10]`, ` #3]`; the rest begins behind the number and its bracket.
@@ -96,28 +83,11 @@ pub(super) fn prefix(before: &str) -> Option<bool> {
 
 /// The epoch that the label of a bar names: `Train Epoch 3/10`, `Epoch [3] loss 0.1`, `[3/10]`, `Train 3/10`.
 pub(super) fn epoch_in_label(label: &str) -> Option<(u64, Option<u64>)> {
-    // `Training for epoch_3`, `Ep 3`
-    let joined = || {
-        let after = scan::after(label, "epoch_").or_else(|| label.trim_start().strip_prefix("Ep "));
-        after.filter(|text| text.starts_with(|c: char| c.is_ascii_digit()))
-    };
-    if let Some(after) = split_at_word(label).map(|(_, after)| after).or_else(joined) {
+    if let Some((_, after)) = split_at_word(label) {
         return read_number(after).map(|(epoch, epochs, _)| (epoch, epochs));
     }
     let bare =
         label.trim_start_matches(|c: char| c.is_alphabetic() || matches!(c, ' ' | '[' | '(' | ':'));
-    // `[fold_2] 099/200`
-    let last = label.rsplit(' ').next().unwrap_or_default();
-    let counts = scan::counted(bare)
-        .filter(|(_, of, _)| of.is_some())
-        .or_else(|| scan::counted(last))?;
-    counts.1.map(|of| (counts.0, Some(of)))
-}
-
-/// How many epochs a line says that there will be: `starting training for 30 epochs...`.
-pub(super) fn planned(text: &str) -> Option<u64> {
-    let (before, rest) = text.split_once(" for ")?;
-    let (epochs, rest) = scan::unsigned(rest)?;
-    let begins = scan::starts_with_any(before.trim_start(), "start|train|begin");
-    (begins && before.len() < 40 && rest.starts_with(" epochs")).then_some(epochs)
+    let (epoch, of, _) = scan::counted(bare)?;
+    of.map(|of| (epoch, Some(of)))
 }

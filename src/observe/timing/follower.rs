@@ -330,7 +330,7 @@ impl Follower {
             .filter(|speaker| speaker.spoke.is_some())
             .collect();
         speaking.sort_by_key(|speaker| speaker.order());
-        // The figures of a final evaluation come after all training, whoever reads that.
+        // The figures of a final evaluation come after all training, whichever recogniser reads that.
         let scores = self
             .speakers
             .iter()
@@ -368,17 +368,7 @@ impl Follower {
                 fill(&mut progress, other);
             }
         }
-        // Who is not certain of its program may still read figures that the first has no word for.
         let weight = first.recogniser.weight();
-        let unsure =
-            |other: &&&Speaker| other.certain.is_none() && other.recogniser.weight() == weight;
-        for other in others
-            .iter()
-            .filter(unsure)
-            .filter(|_| first.certain.is_some())
-        {
-            fill_figures(&mut progress, other.progress());
-        }
         scores
             .into_iter()
             .for_each(|score| fill_scores(&mut progress, score));

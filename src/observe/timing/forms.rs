@@ -5,7 +5,6 @@
 //! | condition | meaning |
 //! |---|---|
 //! | `known` | only behind another line of the program |
-//! | `alone` | no epoch is named before the step |
 //! | `next` | only numbers of epochs from 1 on without a gap |
 //! | `has-loss` | a loss must be among the figures |
 //! | `bare` | figures have no `:` or `=` |
@@ -36,10 +35,8 @@ use regex_lite::{Captures, Regex};
 use serde::Deserialize;
 use serde::de::value::{Error as ValueError, StrDeserializer};
 
-use super::bar;
-use super::curve::is_of_evaluation;
 use super::event::{Event, Facts, Line, Metric, Rate, Recogniser, Says, Weight};
-use super::names::{self, Trained};
+use super::names::{self, Trained, is_of_evaluation};
 use super::scan;
 use crate::record::Scope;
 
@@ -270,13 +267,7 @@ impl Recogniser for Known {
                 continue;
             };
             if !std::mem::replace(&mut self.seen.skips, form.has("skips-next")) {
-                let line = line.text;
-                let groups = Groups {
-                    line,
-                    regex,
-                    groups,
-                };
-                self.say(form, &groups, say);
+                self.say(form, &Groups { regex, groups }, say);
             }
             if self.weight() != Weight::Asked {
                 break;
@@ -308,9 +299,7 @@ impl Known {
         let (says, seconds) = (event.says, event.seconds);
         let (step, of) = (event.step, event.of);
         let is_step = matches!(says, Says::RunStep | Says::Iteration);
-        let per_epoch = groups
-            .count("per_epoch")
-            .filter(|_| says == Says::EpochStart);
+        let per_epoch = groups.count("per_epoch");
         if per_epoch.is_some() {
             self.seen.per_epoch = per_epoch;
             say(Event::announce(event.epochs, per_epoch));
@@ -342,9 +331,6 @@ impl Known {
             });
             self.seen.last?;
         }
-        if form.has("alone") && scan::holds_any(groups.before("step"), "epoch| ep:|[ep:") {
-            return None;
-        }
         let mut facts = groups.facts(&self.program, form);
         if form.has("evaluated") {
             facts.metrics = self
@@ -373,8 +359,7 @@ impl Known {
         match event.says {
             Says::Announce if event.epochs.is_none() => {
                 self.seen.steps = event.of;
-                event.of = groups.count("per_epoch");
-                event.of?;
+                return None;
             }
             Says::Iteration => event.of = event.of.or(self.seen.per_epoch),
             Says::RunStep => {
@@ -436,7 +421,6 @@ impl Known {
 
 /// What the groups of a pattern hold in a line.
 struct Groups<'a, 'r> {
-    line: &'a str,
     regex: &'r Regex,
     groups: Captures<'a>,
 }
@@ -444,12 +428,6 @@ struct Groups<'a, 'r> {
 impl<'a> Groups<'a, '_> {
     fn text(&self, name: &str) -> Option<&'a str> {
         self.groups.name(name).map(|group| group.as_str())
-    }
-
-    /// What stands before a group in the line.
-    fn before(&self, name: &str) -> &'a str {
-        let begin = self.groups.name(name).map_or(0, |group| group.start());
-        &self.line[..begin]
     }
 
     fn count(&self, name: &str) -> Option<u64> {
@@ -580,10 +558,6 @@ impl Program {
             if is_call.is_some_and(|name| name.ends_with(char::is_alphanumeric)) {
                 continue;
             }
-            // `Prec@1 05 87.901`: nobody knows which of the two is the figure.
-            if between.trim().is_empty() && !column.is_empty() {
-                facts.metrics.pop();
-            }
             column = "";
             if let Some(other_times) = self.other_times
                 && let Some((seconds, rest)) = scan::per_step(from).or_else(|| scan::duration(from))
@@ -670,7 +644,7 @@ fn cells(text: &str) -> Vec<Metric<'_>> {
 /// Seconds of `1 hour, 31 minutes and 58.52 seconds`, `0:01:23.456`, `529.46 ms` or `0.013`.
 fn seconds(text: &str) -> Option<f64> {
     let Some((mut total, mut rest)) = scan::duration(text) else {
-        return bar::clock(text)
+        return scan::clock(text)
             .or_else(|| scan::number(text))
             .map(|(seconds, _)| seconds);
     };
@@ -730,7 +704,6 @@ mod tests {
                 let regex = regexes.clone().nth(at).unwrap();
                 let groups = regex.captures(sample).unwrap();
                 let groups = Groups {
-                    line: sample,
                     regex: &regex,
                     groups,
                 };

@@ -16,7 +16,7 @@
 
 use super::bar::{self, Bar};
 use super::bar_label::{self, Subject};
-use super::dict::{self, Value};
+use super::dict;
 use super::event::{Event, Facts, Line, Rate, Recogniser};
 use super::scan;
 
@@ -31,10 +31,10 @@ const MAX_AT_ONCE: u64 = 1000;
 pub(super) struct HfTrainer {
     /// True once the output was seen to be of this family.
     known: bool,
-    /// Epochs that were over at the last line; `None` where the output does not begin with the training.
-    ended: Option<u64>,
     /// The epoch of the last dictionary.
     last: f64,
+    /// Epochs that were over at the last line; `None` where the output does not begin with the training.
+    ended: Option<u64>,
     /// Steps of the whole run.
     steps: Option<u64>,
     /// The bar before the output was known.
@@ -86,7 +86,7 @@ impl HfTrainer {
             .split_once("Num Epochs = ")
             .or_else(|| text.split_once("Num epochs = "))
         {
-            let epochs = scan::grouped_count(number).map(|(count, _)| count);
+            let epochs = scan::grouped(number).and_then(|(count, _)| scan::whole(count));
             self.known |= epochs.is_some();
             say(Event::announce(epochs, None));
         } else if let Some((_, number)) = text.split_once("otal optimization steps = ") {
@@ -99,17 +99,14 @@ impl HfTrainer {
 
     fn read_dict<'a>(&mut self, text: &'a str, say: &mut dyn FnMut(Event<'a>)) {
         let pairs = dict::read(text);
-        let number = |key| dict::get(&pairs, key).and_then(Value::number);
+        let number = |key| dict::get(&pairs, key);
         let epoch = number("epoch").filter(|epoch| (0.0..1e9).contains(epoch));
         // Beside the loss of a step it is the time so far.
         let whole = number("train_runtime").filter(|_| number("loss").is_none());
         let evaluated = pairs.iter().any(|(key, _)| key.starts_with("eval_"));
         // Transformers 2.11 to 3.0 print JSON, with the step.
         let (loss, rate) = (number("loss").is_some(), number("learning_rate").is_some());
-        let count = |key| dict::get(&pairs, key).and_then(Value::count);
-        // LLaMA-Factory has it as `current_steps`.
-        let step = count("current_steps").zip(count("total_steps"));
-        let numbered = step.is_some() || number("step").is_some();
+        let numbered = number("step").is_some();
         let logged = text.starts_with("{'") && (loss || rate) || loss && rate && numbered;
         let Some(epoch) = epoch.filter(|_| whole.is_some() || evaluated || logged) else {
             return;
@@ -133,9 +130,6 @@ impl HfTrainer {
             say(Event::epoch_start(1, None));
         }
         let done = self.read_epoch(epoch, evaluated || whole.is_some(), say);
-        if let Some((step, of)) = step {
-            say(Event::run_step((step, Some(of)), Facts::default()));
-        }
         if whole.is_some() {
             (self.over, self.runtime) = (true, whole);
             say(Event::run_end(whole, facts));
@@ -149,14 +143,7 @@ impl HfTrainer {
     /// Ends the epochs that are over at `epoch`, and returns how many that are; `certain` where the end of one may be
     /// printed as a little less.
     fn read_epoch<'a>(&mut self, epoch: f64, certain: bool, say: &mut dyn FnMut(Event<'a>)) -> u64 {
-        let mut done = finished(epoch, certain);
-        // An evaluation at 0.98 was the end of an epoch; so is what follows at 0.98.
-        if let Some(ended) = self
-            .ended
-            .filter(|ended| done < *ended && epoch + 2.0 * SHORT_OF >= as_number(*ended))
-        {
-            done = ended;
-        }
+        let done = finished(epoch, certain);
         let first = match self.ended.filter(|ended| *ended <= done) {
             Some(ended) => ended + 1,
             // An output, or another training, that does not begin with its first epoch.
@@ -231,19 +218,14 @@ fn as_number(done: u64) -> f64 {
 }
 
 /// The losses and metrics of a dictionary.
-fn metrics<'a>(pairs: &[(&'a str, Value<'a>)]) -> Vec<(std::borrow::Cow<'a, str>, f64)> {
+fn metrics<'a>(pairs: &[(&'a str, f64)]) -> Vec<(std::borrow::Cow<'a, str>, f64)> {
     let no_metric = |key: &str| {
-        key == "epoch"
-            || key == "step"
-            || matches!(
-                key,
-                "total_flos" | "current_steps" | "total_steps" | "percentage"
-            )
+        matches!(key, "epoch" | "step" | "total_flos")
             || key.ends_with("_runtime")
             || key.contains("per_second")
     };
     let figures = pairs.iter().filter(|(key, _)| !no_metric(key));
     figures
-        .filter_map(|(key, value)| Some((scan::figure_name(key)?, value.number()?)))
+        .filter_map(|(key, value)| Some((scan::figure_name(key)?, *value)))
         .collect()
 }

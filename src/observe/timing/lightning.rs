@@ -53,7 +53,7 @@ impl Recogniser for Lightning {
 
     fn triggers(&self) -> &'static str {
         "Epoch ¦v_num¦Trainer.fit¦GPU available¦TPU available¦LOCAL_RANK: ¦Sanity Checking¦\
-         sanity check¦Validat¦Restor¦Training: 0it¦Training: -1it¦Trainable params¦\
+         sanity check¦Validat¦Training: 0it¦Training: -1it¦Trainable params¦\
          pytorch_lightning"
     }
 
@@ -109,10 +109,6 @@ impl Lightning {
 
     fn read_line<'a>(&mut self, text: &'a str) -> Option<Event<'a>> {
         if text.contains("`Trainer.fit` stopped") {
-            return None;
-        }
-        if text.starts_with("Restoring states from") || text.starts_with("Restored all states") {
-            self.from_start = false;
             return None;
         }
         if text.starts_with("Validat") {

@@ -65,6 +65,11 @@ pub(super) fn subject(name: &str) -> Option<&'static str> {
     })
 }
 
+/// Whether a metric is of an evaluation, by its name.
+pub(super) fn is_of_evaluation(name: &str) -> bool {
+    subject(name).is_some_and(|subject| subject != "train")
+}
+
 /// Ends of words that say what trainings are measured by: `loss` as in `CELoss`.
 const MEASURES: &str = "gan|loss|losses|acc|accuracy|accuracies|error|cost|perplexity|ppl|\
     precision|recall|dice|iou|auc|auroc|bleu|rouge|reward|rewards|psnr|ssim|mse|mae|score|entropy|\
@@ -75,16 +80,12 @@ const MEASURE_WORDS: &str = "fake|real|f|map|ap|wer|cer|ter|eer|ber|fid|kl|kld|c
     top|sensitivity|specificity|kappa|pearson|spearman|jaccard|meteor|cider|bpb|bpc|bpd|rmsd|mape|\
     err|return|accu|metric";
 
-/// Loss, accuracy (rate), precision; Chinese parts no words.
-const CHINESE: &str = "损失|准确|精度";
-
 /// True for names that tell what a training is measured by; `l_pix` is how BasicSR writes a loss.
 pub(super) fn is_measure(name: &str) -> bool {
     let words = name
         .split(|c: char| !c.is_ascii_alphabetic())
         .filter(|word| !word.is_empty());
     name.starts_with("l_")
-        || CHINESE.split('|').any(|word| name.contains(word))
         || words.map(str::to_ascii_lowercase).any(|word| {
             MEASURES.split('|').any(|end| word.ends_with(end))
                 || word_list::is_any(&word, MEASURE_WORDS)
@@ -148,6 +149,23 @@ mod tests {
             ("Val. Loss", "val_loss"),
         ] {
             assert_eq!(canonical(written), name, "{written}");
+        }
+    }
+
+    #[test]
+    fn names_tell_evaluations() {
+        for name in [
+            "val_loss",
+            "valid_ppl",
+            "eval/acc",
+            "test_acc",
+            "Val. loss",
+            "dev_wer",
+        ] {
+            assert!(is_of_evaluation(name), "{name}");
+        }
+        for name in ["loss", "value_loss", "devices", "lr", ""] {
+            assert!(!is_of_evaluation(name), "{name}");
         }
     }
 }

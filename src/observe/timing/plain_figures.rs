@@ -42,7 +42,6 @@ pub(super) fn read(text: &str) -> Read<'_> {
             && between.len() + from.len() == text.len()
             && scan::name(between).is_empty()
             && let Some((step, Some(of), after)) = scan::counted(from)
-            && !after.trim_start().starts_with("correct")
         {
             figures.step = Some((step, Some(of)));
             numbers.skip_to(after);
@@ -61,8 +60,7 @@ pub(super) fn read(text: &str) -> Read<'_> {
 }
 
 /// Tells apart the figures of the parts of a line. Behind `Val - loss: 0.4`, in a line that begins so (`begins`), and where
-/// a name comes again they are the evaluation's; of `loss: 0.5, val loss: 0.4, acc: 0.8` nobody knows whose the last is,
-/// unless the line has `val acc` too.
+/// a name comes again they are the evaluation's; of `loss: 0.5, val loss: 0.4, acc: 0.8` nobody knows whose the last is.
 fn name_by_subject(
     metrics: &mut Vec<(Cow<'_, str>, f64)>,
     heads: &[Option<&'static str>],
@@ -87,14 +85,7 @@ fn name_by_subject(
                 named.push((format!("{part} {name}").into(), value));
             }
             Some(_) if !names::is_measure(&name) => named.push((name, value)),
-            Some(_) => {
-                let own = lower
-                    .iter()
-                    .filter(|other| names::subject(other).is_some_and(|own| own != "train"));
-                if own.into_iter().any(|other| other.ends_with(&lower[at])) {
-                    named.push((name, value));
-                }
-            }
+            Some(_) => {}
         }
     }
     *metrics = named;

@@ -4,7 +4,6 @@
 use super::bar::{self, Bar};
 use super::bar_label::{self, Subject};
 use super::epoch_line;
-use super::epoch_number;
 use super::event::{Event, Facts, Line, Recogniser, Says, Weight};
 use super::scan;
 use super::step_line;
@@ -50,7 +49,7 @@ impl Recogniser for PlainLines {
 
     fn triggers(&self) -> &'static str {
         "poch¦POCH¦oss¦Loss¦tep ¦tep/sec¦ter¦raining¦hroughput¦peed¦otal ¦----------¦\
-         seconds ---¦] [¦][¦ccuracy¦Acc¦pisode¦rror:¦%|¦took¦Time¦atch¦[ep: ¦ep "
+         seconds ---¦] [¦][¦ccuracy¦Acc¦pisode¦rror:¦%|¦took¦Time¦atch"
     }
 
     fn wants_every_line(&self) -> bool {
@@ -132,15 +131,6 @@ impl PlainLines {
         }
         if let Some(bar) = bar::read(text) {
             return self.read_bar(&bar);
-        }
-        if let Some(event) = self
-            .open
-            .and_then(|epoch| epoch_line::first_of_line(text, epoch))
-        {
-            return Some(self.settle(event));
-        }
-        if let Some(epochs) = epoch_number::planned(text) {
-            return Some(Event::announce(Some(epochs), None));
         }
         // The tutorial on transfer learning of PyTorch draws ten dashes below the number of its last epoch.
         if let Some((epoch, last)) = headed

@@ -3,7 +3,6 @@
 //! ```text
 //! Test loss: 0.0251                         Keras' examples
 //! Test accuracy: 0.9917
-//! | End of training | test loss  4.90 | test ppl   134.33      word_language_model
 //! Test set score: 0.953   score 0.89        scikit-learn's examples
 //! ┃        Test metric        ┃       DataLoader 0        ┃    Lightning
 //! │         test_loss         │    0.2931687533855438     │
@@ -62,7 +61,7 @@ impl Recogniser for Score {
             metrics = self.row(text);
         }
         if metrics.is_empty() {
-            metrics = final_figures(text);
+            metrics.extend(figure(text));
         }
         if !metrics.is_empty() {
             say(Event::validation(Facts::with_metrics(metrics)));
@@ -87,18 +86,6 @@ impl Score {
             _ => Vec::new(),
         }
     }
-}
-
-/// The figures of a line that says nothing else.
-fn final_figures(text: &str) -> Vec<(Cow<'_, str>, f64)> {
-    if let Some((_, rest)) = text.split_once("| End of training |") {
-        let figures = rest
-            .trim_matches(['|', ' '])
-            .split('|')
-            .filter_map(|cell| figure(cell.trim()));
-        return figures.collect();
-    }
-    figure(text).into_iter().collect()
 }
 
 /// `Test accuracy: 0.9917`, `test loss  4.90`, `Test set score: 0.953`, `Accuracy: 97.1%`.
@@ -152,13 +139,8 @@ mod tests {
             ("test_acc: 0.5", "test_acc", 0.5),
             ("Accuracy: 0.97", "accuracy", 0.97),
         ] {
-            assert_eq!(final_figures(text), [(name.into(), value)], "{text}");
+            assert_eq!(figure(text), Some((name.into(), value)), "{text}");
         }
-        let text = "| End of training | test loss  4.90 | test ppl   134.33";
-        assert_eq!(
-            final_figures(text),
-            [("test_loss".into(), 4.9), ("test_ppl".into(), 134.33)]
-        );
     }
 
     #[test]
@@ -194,7 +176,7 @@ mod tests {
             "score 3: 0.5",
             "Test loss: 0.5 Test acc: 0.4",
         ] {
-            assert_eq!(final_figures(text), [], "{text}");
+            assert_eq!(figure(text), None, "{text}");
         }
     }
 }

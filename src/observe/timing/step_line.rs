@@ -9,7 +9,6 @@
 //!
 //! The first two forms are those of the CIFAR-10 tutorial and of `dcgan/main.py` of PyTorch.
 
-use super::bar;
 use super::epoch_number;
 use super::event::{Event, Facts, Rate};
 use super::names::is_measure;
@@ -77,28 +76,15 @@ pub(super) fn bracketed(text: &str) -> Option<(Event<'_>, bool)> {
 
 /// Reads `Iteration 100/1000: loss 0.52`.
 pub(super) fn counted(text: &str) -> Option<Event<'_>> {
-    // WeNet has the epoch before the batch.
-    if let Some((_, counts)) = text.split_once("DEBUG TRAIN Batch ") {
-        let (epoch, Some(step), rest) = scan::counted(counts)? else {
-            return None;
-        };
-        let facts = plain_figures::read(rest).facts;
-        return Some(Event::step((epoch, None), (step, None), facts));
-    }
     let (step, of, rest) = numbered(text)?;
     // A bar is read by those who know whose it is; Caffe counts the batches of its test runs so.
     if rest.trim_start().starts_with("[=") || rest.contains("=]") || text.contains("caffe.cpp:") {
         return None;
     }
     let plain_figures::Read { facts, .. } = plain_figures::read(rest);
-    // The accuracy of a batch without a count or a loss is what a test prints.
-    let tested = of.is_none() && scan::holds(&text[..text.len() - rest.len()], "batch");
     let has_figures = facts.step_seconds.is_some()
         || facts.throughput.is_some()
-        || facts
-            .metrics
-            .iter()
-            .any(|(name, _)| is_measure(name) && !(tested && scan::holds(name, "acc")));
+        || facts.metrics.iter().any(|(name, _)| is_measure(name));
     has_figures.then_some(Event::iteration(step, of, facts))
 }
 
@@ -196,15 +182,10 @@ pub(super) fn first_time(text: &str) -> Option<f64> {
         if let Some((seconds, rest)) = scan::duration(from) {
             return (!rest.starts_with('/')).then_some(seconds);
         }
-        if let Some((seconds, rest)) = bar::clock(from) {
+        if let Some((seconds, rest)) = scan::clock(from) {
             // `finished at Sat Oct 25 02:20:47 2025` is a time of day.
-            let year = rest.trim_start();
-            let before = &text[..text.len() - from.len()];
-            let of_day = between.trim_end().ends_with(" at")
-                || is_date(before.trim_end_matches([' ', 'T', ',']))
-                || rest.len() > year.len()
-                    && scan::unsigned(year).is_some_and(|(year, _)| (1990..2100).contains(&year));
-            if of_day {
+            let before = text[..text.len() - from.len()].trim_end_matches([' ', 'T', ',']);
+            if before.ends_with(" at") || before.ends_with(|c: char| c.is_ascii_digit()) {
                 numbers.skip_to(rest);
                 continue;
             }
@@ -215,16 +196,6 @@ pub(super) fn first_time(text: &str) -> Option<f64> {
         }
     }
     None
-}
-
-/// True where a text ends with a date: `2026-03-08`, `08/03/2026`.
-fn is_date(text: &str) -> bool {
-    let from = text
-        .rfind(|c: char| !c.is_ascii_digit() && !matches!(c, '-' | '/'))
-        .map_or(0, |at| at + 1);
-    let parts = || text[from..].split(['-', '/']);
-    let has_year = || parts().any(|part| part.len() == 4);
-    parts().count() == 3 && has_year() && parts().all(|part| !part.is_empty() && part.len() <= 4)
 }
 
 /// Reads a line of figures of the epoch before: `train Loss: 0.5 Acc: 0.7`, `Val. Loss: 0.4 | Val. Acc: 81%`.
@@ -245,10 +216,9 @@ pub(super) fn figures(text: &str) -> Option<Event<'_>> {
         .unwrap_or(text.len())];
     let (trained, evaluated) = (scan::is_any(word, TRAINED), scan::is_any(word, EVALUATED));
     if !trained && !evaluated {
-        // A server answers requests; `loss_weights: {'dice': 1}` are settings.
+        // `loss_weights: {'dice': 1}` are settings.
         let name = text.split([':', '=']).next().unwrap_or_default();
-        let set = scan::holds_any(name, SETTINGS);
-        if set || scan::holds(text, "requests/s") || scan::holds(text, "req/s") {
+        if scan::holds_any(name, SETTINGS) {
             return None;
         }
         let is_known = scan::starts_with_any(text, FIGURES);
@@ -264,7 +234,7 @@ pub(super) fn figures(text: &str) -> Option<Event<'_>> {
     if evaluated && scan::starts_with_any(text, "test error:") {
         return Some(Event::validation(Facts::default()));
     }
-    // A subject of its own: `train: Loss: 0.5`, `Validation - loss: 0.4`, `val Loss: 0.3 Acc: 0.8`.
+    // Its own subject: `train: Loss: 0.5`, `Validation - loss: 0.4`, `val Loss: 0.3 Acc: 0.8`.
     let mut facts = plain_figures::read(text).facts;
     facts.metrics.retain(|(name, _)| is_measure(name));
     if facts.metrics.is_empty() {
@@ -362,20 +332,6 @@ mod tests {
             };
             assert_eq!((step, of), (number, all), "{text}");
         }
-        let wenet = counted("2026-05-09 04:06:13,818 DEBUG TRAIN Batch 78/10 loss 28.96 acc 0.5");
-        assert!(
-            matches!(
-                wenet,
-                Some(Event {
-                    says: Says::Step,
-                    epoch: Some(78),
-                    step: Some(10),
-                    of: None,
-                    ..
-                })
-            ),
-            "{wenet:?}"
-        );
         assert!(matches!(
             trailing("loss: 2.301498  [   64/60000]"),
             Some(Event {
@@ -405,7 +361,6 @@ mod tests {
                 "{text}"
             );
         }
-        assert_eq!(first_time("took 1/2 23:06:17"), Some(83_177.0));
     }
 
     #[test]

@@ -19,7 +19,6 @@
 //!
 //! Names and numbers stand at least two blanks, a tab or a `|` apart.
 
-use super::bar;
 use super::event::{Event, Facts, Line, Recogniser};
 use super::names::is_measure;
 use super::scan;
@@ -192,7 +191,7 @@ impl Head {
 
 /// Seconds of `0.0501`, `0.20s` or `00:12`; a clock that shows no second yet says nothing.
 fn time(cell: &str) -> Option<f64> {
-    if let Some((seconds, "")) = bar::clock(cell) {
+    if let Some((seconds, "")) = scan::clock(cell) {
         return Some(seconds).filter(|seconds| *seconds > 0.0);
     }
     let (seconds, rest) = scan::duration(cell).or_else(|| scan::number(cell))?;

@@ -102,11 +102,8 @@ impl Yolo {
             .map(Box::from)
             .collect();
         let has = |part: &str| self.columns.iter().any(|column| column.contains(part));
-        // The classification of YOLOv5 counts from 1, unlike its detection.
         if has("obj") && !has("kobj") {
             self.from_zero = Some(true);
-        } else if has("train_loss") {
-            self.from_zero = Some(false);
         } else {
             self.from_zero = self.from_zero.or(Some(false));
         }
@@ -130,16 +127,6 @@ impl Yolo {
         cells.next();
         let memory = cells.next()?;
         if !memory.ends_with(['G', 'M', 'B']) {
-            return None;
-        }
-        // An excerpt may begin behind the head; then only the form shows it: memory, three figures or more, the size.
-        let figures = cells
-            .clone()
-            .filter(|cell| scan::number(cell).is_some_and(|(_, rest)| rest.is_empty()));
-        if self.columns.is_empty()
-            && self.epochs.is_none()
-            && (figures.count() < 4 || !memory.ends_with('G'))
-        {
             return None;
         }
         self.rows = true;
@@ -174,10 +161,6 @@ impl Yolo {
     fn read_validation<'a>(&mut self, text: &str) -> Option<Event<'a>> {
         if self.columns.is_empty() && !self.rows {
             return None;
-        }
-        // YOLOv9 has the columns of Ultralytics and the loop of YOLOv5.
-        if !text.contains("Box(P") && self.columns.iter().any(|column| &**column == "dfl_loss") {
-            self.from_zero = Some(true);
         }
         let names = text.split_once(": ").map_or(text, |(names, _)| names);
         let names = names

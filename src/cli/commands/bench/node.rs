@@ -14,7 +14,7 @@ use crate::foundation::clock::now_ms;
 use crate::foundation::units::Bytes;
 use crate::node::bench::{Wanted, measure};
 use crate::observe::monitor::{
-    cpus_effective, host_facts, memory_available, node_busy_us, node_stolen_us, own_cpu_us,
+    cpus_effective, host_facts, memory_available, node_cpu_us, own_cpu_us,
 };
 use crate::record::{GpuFacts, HostFacts, NodeBench, NodeFigures, TargetRecord};
 
@@ -130,11 +130,12 @@ struct Clocks {
 
 impl Clocks {
     fn now() -> Self {
+        let (node_us, stolen_us) = node_cpu_us().unzip();
         Self {
             at: Instant::now(),
             own_us: own_cpu_us(),
-            node_us: node_busy_us(),
-            stolen_us: node_stolen_us(),
+            node_us,
+            stolen_us,
         }
     }
 

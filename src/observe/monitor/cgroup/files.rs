@@ -141,7 +141,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn file_made_anew_is_found_again() {
+    fn recreated_file_is_found_again() {
         let directory = tempfile::tempdir().expect("a directory");
         let path = directory.path().join("x");
         let mut file = KeptFile::new(path.clone());

@@ -74,9 +74,8 @@ pub fn locate_in(proc: &Path, pid: u32) -> Result<Option<JobCgroup>, LocateError
 pub(super) fn paths_of(proc: &Path, pid: u32) -> Result<Vec<(String, String)>, LocateError> {
     let text = read_text(proc.join(pid.to_string()).join("cgroup"), CGROUP_BYTES_MAX)?;
     let paths = text.lines().filter_map(controllers_and_path);
-    Ok(paths
-        .map(|(controllers, path)| (controllers.to_owned(), path.to_owned()))
-        .collect())
+    let owned = |(controllers, path): (&str, &str)| (controllers.to_owned(), path.to_owned());
+    Ok(paths.map(owned).collect())
 }
 
 /// The mounts of hierarchies that a directory like `/proc` tells.

@@ -92,16 +92,13 @@ fn named_gpu(
             .map(|gpu| gpu.uuid.clone());
     }
     // `GPU:SLICE`, or a GPU.
-    let (number, slice) = word
-        .split_once(':')
-        .map_or((word, None), |(gpu, slice)| (gpu, Some(slice)));
+    let (number, slice) = word.split_once(':').unwrap_or((word, "0"));
     let number: u32 = number.parse().ok()?;
     let by_minor = whole
         .iter()
         .find(|gpu| of_node && gpu.minor == Some(number));
     let gpu = by_minor.or_else(|| whole.get(usize::try_from(number).ok()?))?;
-    let slice: usize = slice.map_or(Some(0), |slice| slice.parse().ok())?;
-    usable(gpu, devices).into_iter().nth(slice)
+    usable(gpu, devices).into_iter().nth(slice.parse().ok()?)
 }
 
 /// A GPU, or the slices that it is divided into.

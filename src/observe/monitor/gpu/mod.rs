@@ -1,7 +1,7 @@
 //! What GPUs do, and for whom.
 //!
 //! A [`GpuReader`] asks one vendor's driver; [`Nvml`] is NVIDIA's. Any call into a driver can hang, so nobody but
-//! [`GpuWatch`] calls a reader: it has a thread of its own and hands out what that last read. Nothing here opens a CUDA
+//! [`GpuWatch`] calls a reader: it has its own thread and hands out what that last read. Nothing here opens a CUDA
 //! context: watching takes no memory of a GPU and does not show as a process on it.
 
 mod allocation;

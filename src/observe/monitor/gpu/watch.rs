@@ -1,4 +1,4 @@
-//! Reads all GPUs at a steady pace in a thread of its own, so that a driver that hangs stops nobody.
+//! Reads all GPUs at a steady pace in a separate thread, so that a driver that hangs stops nobody.
 //!
 //! The thread reads the GPUs one after another. While a call takes longer than the deadline, all readings are stale.
 

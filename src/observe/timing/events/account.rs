@@ -668,7 +668,7 @@ mod tests {
     }
 
     #[test]
-    fn a_training_that_begins_anew_counts_again() {
+    fn a_restarted_training_counts_again() {
         let progress = progress_of(&[
             (10.0, r#"{"epoch":1,"seconds":9.0}"#),
             (19.0, r#"{"epoch":2,"seconds":8.8}"#),

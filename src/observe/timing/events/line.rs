@@ -49,7 +49,7 @@ impl Line {
     /// Reads a line; an error says what is wrong with it.
     pub(super) fn read(bytes: &[u8]) -> Result<Self, String> {
         let Value::Object(object) = parse(bytes)? else {
-            return Err(format!("it is no JSON object: {}", excerpt(bytes)));
+            return Err(format!("not a JSON object: {}", excerpt(bytes)));
         };
         let mut line = Self::default();
         for (key, value) in &object {
@@ -129,7 +129,7 @@ fn parse(bytes: &[u8]) -> Result<Value, String> {
     let failed = |error: serde_json::Error| {
         let text = error.to_string();
         let why = text.split(" at line ").next().unwrap_or_default();
-        format!("it is no JSON ({why}): {}", excerpt(bytes))
+        format!("invalid JSON ({why}): {}", excerpt(bytes))
     };
     serde_json::from_slice(bytes).or_else(|error| match without_nan(bytes) {
         Some(text) => serde_json::from_slice(&text).map_err(failed),
@@ -164,7 +164,7 @@ fn count(value: &Value) -> Result<Option<u64>, &'static str> {
     }
     // JavaScript and NumPy write 3.0.
     let number = value.as_u64().or_else(|| scan::whole(value.as_f64()?));
-    number.map(Some).ok_or("is no whole number from 0 on")
+    number.map(Some).ok_or("is not a whole number from 0 on")
 }
 
 fn amount(value: &Value) -> Result<Option<f64>, &'static str> {
@@ -174,12 +174,12 @@ fn amount(value: &Value) -> Result<Option<f64>, &'static str> {
     let number = value
         .as_f64()
         .filter(|number| number.is_finite() && *number >= 0.0);
-    number.map(Some).ok_or("is no number from 0 on")
+    number.map(Some).ok_or("is not a number from 0 on")
 }
 
 fn seconds(value: &Value) -> Result<Option<f64>, &'static str> {
     match amount(value)? {
-        Some(seconds) if seconds > MAX_SECONDS => Err("is no duration in seconds"),
+        Some(seconds) if seconds > MAX_SECONDS => Err("is not a duration in seconds"),
         seconds => Ok(seconds),
     }
 }
@@ -190,7 +190,7 @@ fn flag(value: &Value) -> Result<bool, &'static str> {
 
 /// A phase that the record has.
 fn phase(value: &Value) -> Result<Option<Phase>, &'static str> {
-    match value.as_str().ok_or("is no word")? {
+    match value.as_str().ok_or("is not a string")? {
         "evaluation" | "validation" | "eval" | "test" => Ok(Some(Phase::Evaluation)),
         "checkpoint" | "save" => Ok(Some(Phase::Checkpoint)),
         _ => Err("is neither `evaluation` nor `checkpoint`"),
@@ -205,7 +205,7 @@ fn unit(value: &Value) -> Result<Option<String>, &'static str> {
         .as_str()
         .filter(is_unit)
         .map(|text| Some(text.to_owned()))
-        .ok_or("is no unit")
+        .ok_or("is not a unit")
 }
 
 fn scope(value: &Value) -> Result<Scope, &'static str> {
@@ -225,7 +225,7 @@ fn time_ms(value: &Value) -> Result<Option<u64>, &'static str> {
     let ms = time
         .and_then(|time| u64::try_from(time.as_millis()).ok())
         .filter(|ms| *ms < 1 << 53);
-    ms.map(Some).ok_or("is no time in Unix seconds")
+    ms.map(Some).ok_or("is not a time in Unix seconds")
 }
 
 /// The beginning of a line, for people.
@@ -315,9 +315,9 @@ mod tests {
 
     #[test]
     fn wrong_values_are_told_with_the_line() {
-        assert!(why("[1]").starts_with("it is no JSON object: [1]"));
-        assert!(why("{").starts_with("it is no JSON (EOF while parsing"));
-        assert!(why(r#"{"epoch":-1}"#).starts_with("`epoch` is no whole number from 0 on: "));
+        assert!(why("[1]").starts_with("not a JSON object: [1]"));
+        assert!(why("{").starts_with("invalid JSON (EOF while parsing"));
+        assert!(why(r#"{"epoch":-1}"#).starts_with("`epoch` is not a whole number from 0 on: "));
         for line in [
             r#"{"epoch":1.5}"#,
             r#"{"epoch":"1"}"#,

@@ -105,7 +105,7 @@ struct Memory {
 #[derive(Debug)]
 struct Sample(nvmlGpmSample_t);
 
-// SAFETY: a sample is a buffer without a thread of its own; the lock of `Memory` lets one thread at it at a time.
+// SAFETY: a sample is a buffer without its own thread; the lock of `Memory` lets one thread at it at a time.
 unsafe impl Send for Sample {}
 
 /// One device and what is remembered of it.

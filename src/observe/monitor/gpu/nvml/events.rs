@@ -1,4 +1,4 @@
-//! XID errors, which NVML tells to who waits for them.
+//! XID errors, which NVML reports to those who wait for them.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -25,7 +25,7 @@ const UNKNOWN_XID: u64 = 999;
 
 #[derive(Debug, Default)]
 struct Seen {
-    /// Per GPU whose errors are told, how many there were.
+    /// Per GPU whose errors are reported, how many there were.
     counts: BTreeMap<Arc<str>, u64>,
     waiting: VecDeque<GpuXid>,
 }
@@ -96,7 +96,7 @@ fn wait_for_errors(
         // SAFETY: the set is alive.
         match raw::register_xids(library.lib(), handle.0, unsafe { set.handle() }) {
             Ok(()) => drop(lock(seen).counts.insert(Arc::clone(uuid), 0)),
-            Err(error) => debug!(%uuid, %error, "XID errors of this GPU are not told"),
+            Err(error) => debug!(%uuid, %error, "XID errors of this GPU are not reported"),
         }
     }
     if lock(seen).counts.is_empty() {
