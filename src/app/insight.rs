@@ -1,10 +1,9 @@
 //! What a run's files mean: brings plan, records and samples together for [`crate::report::insight`].
 
-use crate::app::runs::plan_of;
 use crate::app::series::Series;
 use crate::app::session::Session;
 use crate::app::site::queue_limit;
-use crate::app::track::Tracked;
+use crate::app::track::{Tracked, plan_of};
 use crate::job::JobState;
 use crate::record::rundir::RunDir;
 use crate::report::insight::{Insight, NodeView, Request, RunView, Sampled, derive};

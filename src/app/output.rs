@@ -10,8 +10,6 @@ use crate::foundation::diagnostic::{folded, printable};
 
 /// Version of the JSON envelope.
 const SCHEMA_VERSION: u32 = 1;
-/// Columns of what is no terminal.
-const COLUMNS: usize = 100;
 
 /// An empty sum is -0.0; no figure of ours means that.
 fn unsign_zeros(value: &mut Value) {
@@ -40,6 +38,15 @@ pub(crate) struct Envelope<'a> {
     schema_version: u32,
 }
 
+/// The columns of the terminal, where standard output is one.
+pub(crate) fn terminal_columns() -> Option<u16> {
+    let size = io::stdout()
+        .is_terminal()
+        .then(crossterm::terminal::window_size)?
+        .ok()?;
+    Some(size.columns).filter(|columns| *columns > 0)
+}
+
 /// How this command talks.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Output {
@@ -65,17 +72,6 @@ impl Output {
             colour: lively && !no_colour,
             lively: lively && !json,
         }
-    }
-
-    /// The columns that sentences are wrapped into: those of the terminal, where standard output is one.
-    pub(crate) fn columns(&self) -> usize {
-        let terminal = io::stdout()
-            .is_terminal()
-            .then(crossterm::terminal::window_size);
-        let columns = terminal
-            .and_then(Result::ok)
-            .map(|size| usize::from(size.columns));
-        columns.filter(|columns| *columns > 0).unwrap_or(COLUMNS)
     }
 
     /// The object that carries a result, on a line.
@@ -108,10 +104,9 @@ impl Output {
 
     /// As [`Output::result`], of sentences and tables: on a terminal long lines are broken between words.
     pub(crate) fn sentences(&self, answer: &impl Serialize, text: &str) -> Result<u8, Error> {
-        if io::stdout().is_terminal() {
-            self.result(answer, &folded(text, self.columns()))
-        } else {
-            self.result(answer, text)
+        match terminal_columns() {
+            Some(columns) => self.result(answer, &folded(text, usize::from(columns))),
+            None => self.result(answer, text),
         }
     }
 
@@ -156,13 +151,8 @@ impl Output {
     pub(crate) fn failure(&self, error: &Error) {
         if self.json {
             let line = self.line(None, Some(error.answer()));
-            if let Err(unwritten) = line.and_then(|line| self.raw(line.as_bytes())) {
-                let _ = write!(
-                    io::stderr(),
-                    "{}{}",
-                    error.render(false),
-                    unwritten.render(false)
-                );
+            if line.and_then(|line| self.raw(line.as_bytes())).is_err() {
+                self.note(&error.render(false));
             }
         } else {
             let _ = write!(io::stderr(), "{}", error.render(self.colour));

@@ -53,24 +53,16 @@ pub(crate) fn outputs(
     wanted: Wanted<'_>,
 ) -> Result<Vec<OutputFile>, Error> {
     let record = &tracked.record;
-    let Some(array) = &record.array else {
-        if wanted.elements.is_some() {
-            return Err(failure!(Usage, "run {} is no array", record.run_id));
-        }
+    if let Some(elements) = wanted.elements {
+        tracked.expect_elements(elements)?;
+    }
+    if record.array.is_none() {
+        let nodes = &tracked.reading.outcome.nodes;
         return of_nodes(
             None,
-            record.output.as_ref().map(PathBuf::from),
-            nodes_of(tracked),
+            record.output.clone().map(PathBuf::from),
+            nodes,
             wanted.node,
-        );
-    };
-    if let Some(missing) = wanted
-        .elements
-        .and_then(|some| some.indexes().find(|i| !array.contains(*i)))
-    {
-        return Err(
-            failure!(Missing, "run {} has no element {missing}", record.run_id)
-                .hinted(format!("its elements are {array}")),
         );
     }
     let mut files = Vec::new();
@@ -103,10 +95,6 @@ pub(crate) fn outputs(
         )),
         None => Ok(files),
     }
-}
-
-fn nodes_of(tracked: &Tracked) -> &[NodeRecord] {
-    &tracked.reading.outcome.nodes
 }
 
 fn of_nodes(

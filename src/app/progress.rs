@@ -23,25 +23,15 @@ pub(crate) struct Display {
     output: Output,
     bar: Option<ProgressBar>,
     last: String,
-    start: Instant,
     /// The step of an image that is made now.
     phase: Option<String>,
 }
 
 impl Display {
     pub(crate) fn new(output: Output) -> Self {
-        Self::with_template(output, "{spinner} {wide_msg}")
-    }
-
-    /// With the time that has passed, for what takes minutes.
-    pub(crate) fn timed(output: Output) -> Self {
-        Self::with_template(output, "{spinner} {elapsed} {wide_msg}")
-    }
-
-    fn with_template(output: Output, template: &str) -> Self {
         let bar = output.lively.then(|| {
             let bar = ProgressBar::new_spinner();
-            let style = ProgressStyle::with_template(template);
+            let style = ProgressStyle::with_template("{spinner} {elapsed} {wide_msg}");
             bar.set_style(style.unwrap_or_else(|_| ProgressStyle::default_spinner()));
             bar.enable_steady_tick(Duration::from_millis(120));
             bar
@@ -50,19 +40,7 @@ impl Display {
             output,
             bar,
             last: String::new(),
-            start: Instant::now(),
             phase: None,
-        }
-    }
-
-    /// ` (3min 20s)`: for lines that stay, where no clock is shown.
-    fn passed(&self) -> String {
-        let seconds = self.start.elapsed().as_secs();
-        let shown = self.bar.is_none() && seconds > 0;
-        if shown {
-            format!(" (after {})", display_seconds(seconds as f64))
-        } else {
-            String::new()
         }
     }
 
@@ -117,8 +95,8 @@ impl Display {
                 self.now(&format!("{name}: another dlrun makes it{who}"), true);
             }
             Progress::Phase(phase) => {
-                let (phase, passed) = (printable(phase), self.passed());
-                self.now(&format!("{name}: {phase}{passed}"), true);
+                let phase = printable(phase);
+                self.now(&format!("{name}: {phase}"), true);
                 self.phase = Some(phase);
             }
             Progress::Line(line) => {

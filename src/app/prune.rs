@@ -17,18 +17,6 @@ use crate::record::store::{Filter, StoreError};
 /// What ended just now may still be written by its watcher, in milliseconds.
 const SETTLED_AFTER_MS: u64 = 60_000;
 
-/// Which runs are to go.
-pub(crate) struct PruneRequest<'a> {
-    /// These, as they are named; none: all that the others say.
-    pub(crate) runs: &'a [String],
-    /// Those that ended before, in Unix milliseconds UTC.
-    pub(crate) before: Option<u64>,
-    /// All but so many of the newest.
-    pub(crate) keep: Option<usize>,
-    /// Delete them; else they are only chosen.
-    pub(crate) delete: bool,
-}
-
 /// A run that is to go.
 #[derive(Serialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
@@ -60,17 +48,24 @@ pub(crate) struct Pruned {
     pub(crate) left: Vec<Left>,
 }
 
-/// Chooses runs, and deletes them where that is asked for.
-pub(crate) fn prune(session: &Session, request: &PruneRequest<'_>) -> Result<Pruned, Error> {
+/// Chooses runs, and deletes them where `deletes`: those that are named; else those that ended `before`, and all but so many
+/// of the newest.
+pub(crate) fn prune(
+    session: &Session,
+    runs: &[String],
+    before: Option<u64>,
+    keep: Option<usize>,
+    deletes: bool,
+) -> Result<Pruned, Error> {
     let mut tracker = Tracker::open(session)?;
     tracker.refresh_unfinished(false)?;
     let mut named = BTreeSet::new();
-    for run in request.runs {
+    for run in runs {
         named.insert(tracker.find(run)?);
     }
     let rows = tracker.store.list(usize::MAX >> 1, &Filter::default())?;
-    let mut pruned = choose(&tracker, rows, request, &named)?;
-    for chosen in pruned.runs.iter_mut().filter(|_| request.delete) {
+    let mut pruned = choose(&tracker, rows, &named, before, keep)?;
+    for chosen in pruned.runs.iter_mut().filter(|_| deletes) {
         match delete(&mut tracker, chosen) {
             Ok(()) => chosen.deleted = true,
             Err(why) => session.warning(&format!("run {} was not deleted: {why}", chosen.run_id)),
@@ -88,8 +83,9 @@ pub(crate) fn prune(session: &Session, request: &PruneRequest<'_>) -> Result<Pru
 fn choose(
     tracker: &Tracker<'_>,
     rows: Vec<RunRow>,
-    request: &PruneRequest<'_>,
     named: &BTreeSet<RunId>,
+    before: Option<u64>,
+    keep: Option<usize>,
 ) -> Result<Pruned, Error> {
     let (mut going, mut left, mut newer) = (Vec::new(), Vec::new(), 0);
     // The newest comes first.
@@ -99,8 +95,8 @@ fn choose(
         let ended = row.status.ended_at_ms.unwrap_or(row.record.submitted_at_ms);
         newer += usize::from(is_over);
         let is_meant = if named.is_empty() {
-            request.keep.is_none_or(|keep| newer > keep || !is_over)
-                && request.before.is_none_or(|before| ended < before)
+            keep.is_none_or(|keep| newer > keep || !is_over)
+                && before.is_none_or(|before| ended < before)
         } else {
             named.contains(&run_id)
         };

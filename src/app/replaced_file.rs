@@ -34,7 +34,7 @@ pub(crate) fn may_write(path: &Path, elsewhere: &str) -> Result<Option<Permissio
         Ok(file) if file.is_file() => Ok(Some(file.permissions())),
         Ok(_) => Err(failure!(
             CannotWrite,
-            "cannot write `{}`: it exists and is no regular file",
+            "cannot write `{}`: it exists and is not a regular file",
             path.display()
         )
         .hinted(elsewhere)),

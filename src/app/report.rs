@@ -28,11 +28,7 @@ pub(crate) fn report_of(
     let mut run_ids: Vec<RunId> = Vec::new();
     for text in runs {
         let run_id = tracker.find(text)?;
-        if run_ids.contains(&run_id) {
-            session.warning(&format!(
-                "`{text}` is run {run_id}, which is named twice; it is shown once"
-            ));
-        } else {
+        if !run_ids.contains(&run_id) {
             run_ids.push(run_id);
         }
     }

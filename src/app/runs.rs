@@ -7,9 +7,8 @@ use serde::Serialize;
 use crate::app::error::{Error, Kind};
 use crate::app::imported::{imported_run, open_store};
 use crate::app::session::Session;
-use crate::app::track::{Tracked, Tracker, found};
+use crate::app::track::{Tracked, Tracker, found, plan_of};
 use crate::job::{JobId, JobState, RunId};
-use crate::plan::Plan;
 use crate::record::rundir::{Attempt, Reading};
 use crate::record::store::Store;
 use crate::record::{Element, ExitStatus, Sentinel};
@@ -18,38 +17,40 @@ pub(crate) use crate::record::RunRow;
 pub(crate) use crate::record::rundir::RunDir;
 pub(crate) use crate::record::store::Filter;
 
-/// Which runs are listed.
-pub(crate) struct ListRequest<'a> {
-    pub(crate) filter: Filter,
-    pub(crate) limit: usize,
-    /// A database instead of one's own records.
-    pub(crate) store: Option<&'a Path>,
-    pub(crate) reindex: bool,
-    pub(crate) history: bool,
-}
+/// A run, and the shortest beginning of its id that means no other.
+type Listed = (RunRow, String);
 
-/// The newest runs, each with the shortest beginning of its id that means no other; `None` where nothing is recorded yet.
+/// The newest runs of one's own records; `None` where nothing is recorded yet.
 pub(crate) fn list_runs(
     session: &Session,
-    request: &ListRequest<'_>,
-) -> Result<Option<Vec<(RunRow, String)>>, Error> {
-    if let Some(path) = request.store {
-        return with_prefixes(&open_store(path)?, request).map(Some);
-    }
+    filter: &Filter,
+    limit: usize,
+    reindex: bool,
+    history: bool,
+) -> Result<Option<Vec<Listed>>, Error> {
     let mut tracker = match Tracker::open(session) {
         Err(error) if error.kind == Kind::Missing => return Ok(None),
         other => other?,
     };
-    if request.reindex {
+    if reindex {
         let runs = tracker.reindex()?;
         session.note(&format!("indexed {runs} runs again"));
     }
-    tracker.refresh_unfinished(request.history)?;
-    with_prefixes(&tracker.store, request).map(Some)
+    tracker.refresh_unfinished(history)?;
+    listed(&tracker.store, filter, limit).map(Some)
 }
 
-fn with_prefixes(store: &Store, request: &ListRequest<'_>) -> Result<Vec<(RunRow, String)>, Error> {
-    let rows = store.list(request.limit, &request.filter)?;
+/// The newest runs of another database.
+pub(crate) fn list_store(
+    path: &Path,
+    filter: &Filter,
+    limit: usize,
+) -> Result<Option<Vec<Listed>>, Error> {
+    listed(&open_store(path)?, filter, limit).map(Some)
+}
+
+fn listed(store: &Store, filter: &Filter, limit: usize) -> Result<Vec<Listed>, Error> {
+    let rows = store.list(limit, filter)?;
     let run_ids: Vec<RunId> = rows.iter().map(|row| row.record.run_id.clone()).collect();
     let prefixes = store.shortest_prefixes(&run_ids)?;
     Ok(rows.into_iter().zip(prefixes).collect())
@@ -109,35 +110,31 @@ pub(crate) struct Shown {
     pub(crate) overrides: Vec<String>,
 }
 
-/// What is shown of which run.
-pub(crate) struct ShowRequest<'a> {
-    pub(crate) run: &'a str,
-    pub(crate) element: Option<u32>,
-    /// A database instead of one's own records.
-    pub(crate) store: Option<&'a Path>,
-    /// Ask the scheduler's accounting too.
-    pub(crate) history: bool,
-}
-
-/// Looks at a run.
-pub(crate) fn look_at_run(session: &Session, request: &ShowRequest<'_>) -> Result<Shown, Error> {
-    if let Some(path) = request.store {
+/// Looks at a run of another database, else of one's own records; `history`: the scheduler's accounting is asked too.
+pub(crate) fn look_at_run(
+    session: &Session,
+    run: &str,
+    element: Option<u32>,
+    store: Option<&Path>,
+    history: bool,
+) -> Result<Shown, Error> {
+    if let Some(path) = store {
         let store = open_store(path)?;
-        let run_id = found(store.find(request.run)?, request.run)?;
-        return Shown::imported(&store, &run_id, request.element);
+        let run_id = found(store.find(run)?, run)?;
+        return Shown::imported(&store, &run_id, element);
     }
     let mut tracker = Tracker::open(session)?;
-    let run_id = tracker.find(request.run)?;
+    let run_id = tracker.find(run)?;
     if tracker.store.is_imported(&run_id)? {
-        return Shown::imported(&tracker.store, &run_id, request.element);
+        return Shown::imported(&tracker.store, &run_id, element);
     }
-    let mut tracked = tracker.look_at(&run_id, request.history)?;
+    let mut tracked = tracker.look_at(&run_id, history)?;
     let dir = tracker.state.run(&run_id)?;
-    if let Some(element) = request.element {
+    if let Some(element) = element {
         tracked = element_of(&dir, tracked, element)?;
     }
     Ok(Shown {
-        attempts: attempts(&dir, &tracked, request.element),
+        attempts: attempts(&dir, &tracked, element),
         overrides: plan_of(&dir).map(|plan| plan.overrides).unwrap_or_default(),
         tracked,
         dir: Some(dir),
@@ -170,11 +167,6 @@ impl Shown {
         bad.map(|(place, element)| (element, (place < most).then(|| node(element)).flatten()))
             .collect()
     }
-}
-
-/// The plan that is kept with a run.
-pub(crate) fn plan_of(run: &RunDir) -> Option<Plan> {
-    serde_json::from_str(&run.read_plan().ok()?).ok()
 }
 
 fn attempts(run: &RunDir, tracked: &Tracked, element: Option<u32>) -> Vec<AttemptSeen> {

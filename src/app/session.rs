@@ -277,7 +277,6 @@ fn site_files() -> Vec<PathBuf> {
 
 fn read_fragment(path: &Path, output: &Output) -> Result<Option<Fragment>, Error> {
     use std::io::Read;
-    use std::os::unix::fs::FileTypeExt;
     let mut text = String::new();
     let read =
         open(path).and_then(|file| file.take(MAX_CONFIG_BYTES + 1).read_to_string(&mut text));
@@ -294,13 +293,6 @@ fn read_fragment(path: &Path, output: &Output) -> Result<Option<Fragment>, Error
             return Err(failure!(
                 Config,
                 "`{}` is larger than 1 MiB",
-                path.display()
-            ));
-        }
-        Ok(0) if fs::metadata(path).is_ok_and(|metadata| metadata.file_type().is_fifo()) => {
-            return Err(failure!(
-                Config,
-                "`{}` is a pipe, and nobody writes to it",
                 path.display()
             ));
         }

@@ -11,7 +11,6 @@ use crate::app::session::{Session, within};
 use crate::app::times::ago;
 use crate::config::site::{Queue, SiteModel, overlaid};
 use crate::foundation::clock::now_ms;
-use crate::foundation::private::FileError;
 use crate::job::SchedulerKind;
 use crate::record::rundir::{read_site, write_site};
 use crate::scheduler::{Reach, adapter_for};
@@ -34,8 +33,6 @@ pub(crate) struct Known {
     pub(crate) model: SiteModel,
     /// It was kept from before; else the scheduler was asked just now.
     pub(crate) is_kept: bool,
-    /// The scheduler was asked, and there was no state directory to keep the answer in.
-    is_homeless: bool,
 }
 
 impl Known {
@@ -54,13 +51,6 @@ impl Known {
         };
         format!("{}{version}, asked {when}", self.model.scheduler.as_str())
     }
-
-    /// Keeps the answer in a state directory that was made since.
-    pub(crate) fn keep(&self, session: &Session) {
-        if self.is_homeless {
-            let _ = keep(session, &self.model);
-        }
-    }
 }
 
 /// The file.
@@ -72,14 +62,11 @@ struct Kept {
 
 /// What is known of the site of `kind`: what was kept where it is fresh enough, else what the scheduler says now.
 pub(crate) fn known(session: &Session, kind: SchedulerKind) -> Option<Known> {
-    match kept(session, kind) {
-        Some(model) => Some(Known {
-            model,
-            is_kept: true,
-            is_homeless: false,
-        }),
-        None => asked(session, kind),
-    }
+    let kept = kept(session, kind).map(|model| Known {
+        model,
+        is_kept: true,
+    });
+    kept.or_else(|| asked(session, kind))
 }
 
 /// The longest time limit of a queue (of the default one), in seconds, by what was kept from before.
@@ -93,28 +80,18 @@ pub(crate) fn queue_limit(
     Some(model.queues.iter().find(is_meant)?.max_walltime?.0)
 }
 
-/// The queues of the site, by what was kept from before.
-pub(crate) fn kept_queues(session: &Session) -> Vec<String> {
-    let kinds = SchedulerKind::ALL.into_iter();
-    let models = kinds.filter_map(|kind| kept(session, kind));
-    models
-        .flat_map(|model| model.queues.into_iter().map(|queue| queue.name))
-        .collect()
-}
-
 /// Asks the scheduler, and keeps what it says.
 pub(crate) fn asked(session: &Session, kind: SchedulerKind) -> Option<Known> {
     match ask(session, kind) {
         Ok(model) => {
-            let is_homeless = keep(session, &model).is_err_and(|error| error.is_missing());
+            keep(session, &model);
             Some(Known {
                 model,
                 is_kept: false,
-                is_homeless,
             })
         }
         Err(why) => {
-            tracing::info!("the job is not held against the site: {}", why.message());
+            tracing::info!("the job is not compared with the site: {}", why.message());
             None
         }
     }
@@ -156,19 +133,15 @@ fn kept(session: &Session, kind: SchedulerKind) -> Option<SiteModel> {
     is_good.then_some(kept.site)
 }
 
-fn keep(session: &Session, model: &SiteModel) -> Result<(), FileError> {
+fn keep(session: &Session, model: &SiteModel) {
     let kept = Kept {
         asked_of: address(session),
         site: model.clone(),
     };
-    let Ok(bytes) = serde_json::to_vec(&kept) else {
-        return Ok(());
-    };
-    let written = write_site(session.settings.state_dir(), model.scheduler, &bytes);
-    if let Err(error) = &written {
+    let bytes = serde_json::to_vec(&kept).unwrap_or_default();
+    if let Err(error) = write_site(session.settings.state_dir(), model.scheduler, &bytes) {
         tracing::info!("what the scheduler said of the site is not kept: {error}");
     }
-    written
 }
 
 /// Whom the scheduler's commands ask.

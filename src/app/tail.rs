@@ -16,33 +16,20 @@ pub(crate) fn tail(path: &Path, lines: Option<usize>, limit: u64) -> std::io::Re
         file.take(limit).read_to_end(&mut bytes)?;
         return Ok(bytes);
     };
-    let mut bytes = Vec::new();
-    let mut start = length;
-    while start > 0 && (length - start) < limit {
+    if lines == 0 {
+        return Ok(Vec::new());
+    }
+    let (mut bytes, mut start) = (Vec::new(), length);
+    loop {
+        let body = bytes.strip_suffix(b"\n").unwrap_or(&bytes);
+        let before = memchr::memrchr_iter(b'\n', body).nth(lines - 1);
+        if before.is_some() || start == 0 || length - start >= limit {
+            return Ok(bytes.split_off(before.map_or(0, |at| at + 1)));
+        }
         let from = start.saturating_sub(STEP);
         let mut chunk = vec![0; usize::try_from(start - from).unwrap_or(0)];
         file.read_exact_at(&mut chunk, from)?;
         chunk.extend_from_slice(&bytes);
-        bytes = chunk;
-        start = from;
-        let ends = bytes
-            .iter()
-            .rev()
-            .skip(1)
-            .filter(|byte| **byte == b'\n')
-            .count();
-        if ends >= lines {
-            break;
-        }
+        (bytes, start) = (chunk, from);
     }
-    let body = bytes.strip_suffix(b"\n").unwrap_or(&bytes);
-    let cut = body.iter().rposition(|byte| *byte == b'\n');
-    let mut position = cut;
-    for _ in 1..lines {
-        position = position.and_then(|at| body[..at].iter().rposition(|byte| *byte == b'\n'));
-    }
-    if lines == 0 {
-        return Ok(Vec::new());
-    }
-    Ok(bytes.split_off(position.map_or(0, |at| at + 1)))
 }

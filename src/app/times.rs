@@ -63,7 +63,7 @@ pub(crate) fn parse_time(text: &str, now_ms: u64) -> Result<u64, String> {
         .map_err(|_: jiff::Error| ())
         .and_then(|at| u64::try_from(at.as_millisecond()).map_err(drop));
     ms.map_err(|()| {
-        format!("`{text}` is no time; write 2026-11-20, 2026-11-20T08:00, 2026-11-20T08:00:00Z, or so long ago: 7d, 12h")
+        format!("`{text}` is not a valid time; write 2026-11-20, 2026-11-20T08:00, 2026-11-20T08:00:00Z, or an age such as 7d or 12h")
     })
 }
 

@@ -5,12 +5,10 @@ use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
 use crate::app::error::{Error, failure};
-use crate::app::interrupt::Interrupt;
+use crate::app::interrupt;
 use crate::app::progress::{Display, Epochs};
-use crate::app::runs::plan_of;
 use crate::app::session::Session;
-use crate::app::track::{Tracked, Tracker, output_path};
-use crate::foundation::units::display_seconds;
+use crate::app::track::{Tracked, Tracker, output_path, plan_of};
 use crate::job::{JobState, RunId, TimingPattern};
 use crate::plan::Plan;
 use crate::record::{RunRecord, Status, resolve};
@@ -30,13 +28,15 @@ const HOPELESS_PATIENCE: Duration = Duration::from_secs(10);
 
 /// A run that is waited for, with the output to look for epochs in.
 pub(crate) struct Watched {
-    run_id: RunId,
-    local: bool,
+    pub(crate) run_id: RunId,
+    /// Whether it runs on this machine.
+    pub(crate) local: bool,
     timing: Option<TimingPattern>,
     epochs: Option<Epochs>,
     unclear_since: Option<Instant>,
     hopeless_since: Option<Instant>,
-    over: Option<Tracked>,
+    /// The run, once it is over.
+    pub(crate) over: Option<Tracked>,
 }
 
 impl Watched {
@@ -73,21 +73,6 @@ impl Watched {
         let run = tracker.state.run(run_id)?;
         let plan = plan_of(&run).unwrap_or_default();
         Ok(Self::new(&run.read_run()?, &plan))
-    }
-
-    /// Which run it is.
-    pub(crate) fn run_id(&self) -> &RunId {
-        &self.run_id
-    }
-
-    /// Says whether it runs on this machine.
-    pub(crate) fn is_local(&self) -> bool {
-        self.local
-    }
-
-    /// The run, once it is over.
-    pub(crate) fn over(&self) -> Option<&Tracked> {
-        self.over.as_ref()
     }
 
     /// A job that waits for what cannot come is not waited for, once its scheduler has said so for a while.
@@ -162,7 +147,7 @@ pub(crate) fn show_hopeless(session: &Session, tracked: &Tracked) {
     }
 }
 
-/// Waits until all runs are over, telling epochs as they end.
+/// Waits until all runs are over, printing epochs as they end.
 pub(crate) fn until_over(
     session: &Session,
     tracker: &mut Tracker<'_>,
@@ -170,7 +155,7 @@ pub(crate) fn until_over(
     limit: Option<Duration>,
 ) -> Result<Vec<Tracked>, Error> {
     let begun = Instant::now();
-    let interrupt = Interrupt::take();
+    interrupt::take();
     let mut display = Display::new(session.output);
     let only_local = watched.iter().all(|watched| watched.local);
     let mut pause = if only_local { LOCAL_PAUSE } else { FIRST_PAUSE };
@@ -182,7 +167,7 @@ pub(crate) fn until_over(
             show_epochs(&mut watched, &display);
         }
         if Instant::now() >= ask_at {
-            ask(tracker, &mut watched, &mut display, begun)?;
+            ask(tracker, &mut watched, &mut display)?;
             if !only_local {
                 pause = pause.mul_f64(1.3).min(LONGEST_PAUSE);
             }
@@ -197,14 +182,14 @@ pub(crate) fn until_over(
                 .filter_map(|watched| watched.over)
                 .collect());
         }
-        if interrupt.came() {
+        if interrupt::came() {
             return Err(failure!(TryAgain, "interrupted; submitted jobs continue")
                 .hinted("`dlrun wait` waits again, `dlrun cancel` ends a run"));
         }
         if limit.is_some_and(|limit| begun.elapsed() >= limit) {
             return Err(
                 failure!(TryAgain, "the runs are not over within the time given")
-                    .hinted("they go on; wait again, or look with `dlrun list`"),
+                    .hinted("they are still running; wait again, or look with `dlrun list`"),
             );
         }
         is_first = false;
@@ -230,7 +215,6 @@ fn ask(
     tracker: &mut Tracker<'_>,
     watched: &mut [Watched],
     display: &mut Display,
-    begun: Instant,
 ) -> Result<(), Error> {
     let due: Vec<RunId> = watched
         .iter()
@@ -265,16 +249,6 @@ fn ask(
             .map(|(state, count)| format!("{count} {state}"))
             .collect(),
     };
-    let text = counted.join(", ");
-    // On a terminal the clock shows that something happens; in a log only changes count.
-    let shown = if display.is_lively() {
-        format!(
-            "{text} ({})",
-            display_seconds(begun.elapsed().as_secs_f64())
-        )
-    } else {
-        text
-    };
-    display.now(&shown, true);
+    display.now(&counted.join(", "), true);
     Ok(())
 }

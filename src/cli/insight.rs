@@ -3,13 +3,12 @@
 use crate::cli::table::Rows;
 use crate::foundation::units::{Bytes, Walltime, display_seconds};
 use crate::record::TimeSource;
-use crate::report::insight::{Advice, Compared, EpochTimes, Insight, Setting, Timing};
+use crate::report::insight::{Advice, Compared, EpochTimes, Insight, Timing};
 
 /// Rows of timing: epochs, steps, rates, each with where it comes from; then what the run used.
 pub(crate) fn add_rows(insight: &Insight, rows: &mut Rows) {
     if let Some(timing) = &insight.timing {
         add_timing(timing, rows);
-        rows.add_list("timed on", &conditions(&insight.setting), ", ");
     }
     for limit in &insight.limits {
         rows.add("limited by", limit.text.as_str());
@@ -27,39 +26,34 @@ pub(crate) fn add_rows(insight: &Insight, rows: &mut Rows) {
     rows.add_known("GPU energy", energy.map(energy_text));
 }
 
-fn known<const N: usize>(parts: [Option<String>; N]) -> Vec<String> {
-    parts.into_iter().flatten().collect()
-}
-
 fn add_timing(timing: &Timing, rows: &mut Rows) {
     if let Some(epochs) = &timing.epochs {
         rows.add("epoch", epoch_text(epochs));
         if let Some(first) = epochs.first_seconds {
             let more = first - epochs.median_seconds;
-            // A difference below a hundredth of a second is shown without a sign.
-            let sign = match more {
-                0.005.. => "+",
-                ..-0.005 => "-",
-                _ => "",
-            };
+            let sign = if more < 0.0 { "-" } else { "+" };
             let (first, more) = (display_seconds(first), display_seconds(more.abs()));
             let text = format!("{first}, {sign}{more} against the later ones");
             rows.add("first epoch", text);
         }
     }
-    let both = |evaluation: Option<f64>, checkpoints: Option<f64>| {
-        known([
-            evaluation.map(|seconds| format!("evaluation {}", short(seconds))),
-            checkpoints.map(|seconds| format!("checkpoints {}", short(seconds))),
-        ])
-    };
-    let within = both(timing.evaluation_seconds, timing.checkpoint_seconds);
-    rows.add_list("of an epoch", &within, ", ");
-    let outside = both(
-        timing.evaluation_outside_seconds,
-        timing.checkpoint_outside_seconds,
-    );
-    rows.add_list("beside them", &outside, ", ");
+    for (name, evaluation, checkpoints) in [
+        (
+            "of an epoch",
+            timing.evaluation_seconds,
+            timing.checkpoint_seconds,
+        ),
+        (
+            "beside them",
+            timing.evaluation_outside_seconds,
+            timing.checkpoint_outside_seconds,
+        ),
+    ] {
+        let evaluation = evaluation.map(|seconds| format!("evaluation {}", short(seconds)));
+        let checkpoints = checkpoints.map(|seconds| format!("checkpoints {}", short(seconds)));
+        let both: Vec<String> = evaluation.into_iter().chain(checkpoints).collect();
+        rows.add_list(name, &both, ", ");
+    }
     if let Some(steps) = &timing.steps {
         let (median, p95) = (short(steps.median_seconds), short(steps.p95_seconds));
         let (count, source) = (steps.steps, source_text(steps.source));
@@ -77,32 +71,6 @@ fn add_timing(timing: &Timing, rows: &mut Rows) {
             format!("{rate} {unit} (the last one printed)"),
         );
     }
-}
-
-/// Under what conditions: what decides the speed and is easily forgotten.
-fn conditions(setting: &Setting) -> Vec<String> {
-    let mut parts = Vec::new();
-    if let [cpus, ..] = setting.cpus_effective[..] {
-        let model = setting.cpu_models.first();
-        let model = model.map(|model| format!(" of {model}"));
-        let each = if setting.nodes > 1 {
-            " on the smallest node"
-        } else {
-            ""
-        };
-        let digits = usize::from(cpus.fract() > 0.0);
-        let model = model.unwrap_or_default();
-        parts.push(format!("{cpus:.digits$} CPUs{model}{each}"));
-    }
-    for same in setting.gpu_models.chunk_by(|a, b| a == b) {
-        parts.push(format!("{} {}", same.len(), same[0]));
-    }
-    let clock = setting.gpu_clock_mhz;
-    parts.extend(clock.map(|mhz| format!("GPU clock {mhz:.0} MHz")));
-    let others = setting.others_cpus_busy;
-    parts.extend(others.map(|cpus| format!("{cpus:.1} CPUs busy with others' work")));
-    parts.extend(setting.storage.iter().cloned());
-    parts
 }
 
 fn epoch_text(epochs: &EpochTimes) -> String {
@@ -219,47 +187,6 @@ pub(crate) fn advice(insight: &Insight) -> String {
         .map(|advice| format!("advice: {}\n", advice.text));
     text.extend(lines);
     text
-}
-
-/// What is not known, a note for each reason. While a run is running only its user can mend what is named: the rest may come.
-pub(crate) fn notes(insight: &Insight, is_over: bool) -> String {
-    let unmeasured = insight.unmeasured.iter();
-    let shown = unmeasured.filter(|one| is_over || one.what == "timing");
-    let by_reason = by_reason(shown.map(|one| {
-        let what = match &*one.what {
-            "limits" => "what slowed it down",
-            "request" => "what it asked for",
-            "samples_per_second" => "samples/s",
-            "gpu_energy" => "GPU energy",
-            other => other,
-        };
-        (&*one.why, what)
-    }));
-    let line = |(why, what): (&str, Vec<&str>)| {
-        let (advice, figures): (Vec<&str>, Vec<&str>) =
-            what.iter().partition(|what| what.starts_with("advice/"));
-        let advice = advice.join(", ").replace("advice/", "");
-        let parts = known([
-            (!figures.is_empty()).then(|| format!("{} not known", figures.join(", "))),
-            (!advice.is_empty()).then(|| format!("no advice on {advice}")),
-        ]);
-        format!("note: {}: {why}\n", parts.join("; "))
-    };
-    by_reason.into_iter().map(line).collect()
-}
-
-/// What has one reason together, in the order of the first of each.
-pub(crate) fn by_reason<'a>(
-    all: impl Iterator<Item = (&'a str, &'a str)>,
-) -> Vec<(&'a str, Vec<&'a str>)> {
-    let mut found: Vec<(&str, Vec<&str>)> = Vec::new();
-    for (why, what) in all {
-        match found.iter_mut().find(|(known, _)| *known == why) {
-            Some((_, things)) => things.push(what),
-            None => found.push((why, vec![what])),
-        }
-    }
-    found
 }
 
 #[cfg(test)]

@@ -6,7 +6,7 @@ use super::table::Rows;
 use crate::foundation::units::{Bytes, display_seconds};
 use crate::record::{ContainerRecord, GpuUsage, NodeRecord, RunImage, Usage};
 
-/// Image, runtime and flags; each node's where they differ. `planned` is what the submission knew.
+/// Image, runtime and flags, those of the first node. `planned` is what the submission knew.
 pub(super) fn add_container(planned: Option<&RunImage>, nodes: &[NodeRecord], rows: &mut Rows) {
     let records: Vec<(&str, &ContainerRecord)> = nodes
         .iter()
@@ -14,15 +14,8 @@ pub(super) fn add_container(planned: Option<&RunImage>, nodes: &[NodeRecord], ro
         .collect();
     let image = records.first().map(|(_, first)| &first.image).or(planned);
     rows.add_known("container", image.map(image_text));
-    let first = records.first().map(|(_, first)| entry_text(first));
-    for (place, (node, record)) in records.iter().enumerate() {
-        let entry = entry_text(record);
-        if place == 0 {
-            rows.add("runtime", entry);
-        } else if Some(&entry) != first.as_ref() {
-            rows.add(format!("runtime on {node}"), entry);
-        }
-    }
+    let entry = records.first().map(|(_, first)| entry_text(first));
+    rows.add_known("runtime", entry);
     for (node, record) in &records {
         let missing = record.gpu_missing.as_ref();
         rows.add_known("GPU MISSING", missing.map(|why| format!("{node}: {why}")));
@@ -102,13 +95,9 @@ fn gpu_text(usage: &GpuUsage, wall_seconds: Option<f64>) -> String {
     parts.extend(usage.energy_joules.map(energy_text));
     if usage.idle_seconds > 0.0 {
         // Readings begin and end a little beside the run.
-        let share = wall_seconds
-            .filter(|wall| *wall > 0.0)
-            .map(|wall| (usage.idle_seconds / wall).min(1.0));
-        parts.push(match share {
-            Some(share) => format!("idle {:.0}% of the time", share * 100.0),
-            None => format!("idle for {}", display_seconds(usage.idle_seconds)),
-        });
+        let wall = wall_seconds.unwrap_or_default().max(usage.idle_seconds);
+        let percent = usage.idle_seconds / wall * 100.0;
+        parts.push(format!("idle {percent:.0}% of the time"));
     }
     if usage.throttled_seconds > 0.0 {
         let time = display_seconds(usage.throttled_seconds);

@@ -88,7 +88,7 @@ fn dispatch(cli: &Cli, output: Output) -> Result<u8, Error> {
         Verb::Submit(args) => {
             commands::submit::run(&session(args.job.options.scheduler.as_deref())?, args)
         }
-        Verb::Check(args) if args.schema => commands::schema::run(output),
+        Verb::Check(args) if args.schema => commands::check::schema(output),
         Verb::Check(args) => commands::check::run(
             &session(args.options.scheduler.as_deref())?,
             &args.request(),
@@ -109,12 +109,12 @@ fn dispatch(cli: &Cli, output: Output) -> Result<u8, Error> {
         Verb::Doctor => commands::doctor::run(&session(None)?),
         Verb::Timings(args) => commands::timings::run(output, args),
         Verb::Explain(args) => commands::explain::run(output, args),
-        Verb::Export(args) => commands::export::run(&session(None)?, args),
+        Verb::Export(args) => commands::rows::export(&session(None)?, args),
         Verb::Config(args) => match args.verb {
             ConfigVerb::Show => commands::config::run(&session(None)?),
             ConfigVerb::EventsModule => commands::config::events_module(output),
         },
-        Verb::Import(args) => commands::import::run(&session(None)?, args),
+        Verb::Import(args) => commands::rows::import(&session(None)?, args),
         Verb::Image(args) => commands::image::run(&session(None)?, args),
         Verb::Model(args) => commands::model::run(session(args.verb.scheduler())?, args),
         Verb::Bench(args) => commands::bench::run(&session(args.verb.scheduler())?, args),

@@ -10,14 +10,13 @@ use crate::app::runs::Shown;
 use crate::app::times::{ago, local_time, seconds_between};
 use crate::app::track::Tracked;
 use crate::cli::elements::{self, exit_text};
-use crate::cli::insight::{self as text, by_reason};
+use crate::cli::insight as text;
 use crate::cli::table::Rows;
 use crate::cli::{forecast, measured_rows};
 use crate::foundation::clock::now_ms;
 use crate::foundation::units::{Bytes, display_seconds};
 use crate::job::JobState;
 use crate::learn::model::CheckedForecast;
-use crate::observe::monitor::cgroup::NOT_COUNTED;
 use crate::record::{
     Conditions, Element, EpochSummary, Identity, Missing, NodeRecord, NodeState, RunRecord, Status,
     Usage, summarise_epochs,
@@ -121,35 +120,16 @@ pub(crate) fn with_tables(
 ) -> String {
     let tracked = &shown.tracked;
     let table = table_text(tracked, records, insight);
-    // What waits, and an array as a whole, has nothing that could be known.
-    let has_begun = !nodes(tracked).is_empty() || !tracked.reading.notes.is_empty();
-    let notes = if is_short(&tracked.status) {
-        let seconds = ran_seconds(&tracked.status).unwrap_or_default();
-        let ran = display_seconds(seconds);
-        format!("note: it ran {ran}, too short for further figures\n")
-    } else if has_begun {
-        text::notes(insight, tracked.status.state.is_final())
-    } else {
-        String::new()
-    };
+    let status = &tracked.status;
+    let ran = status.started_at_ms.zip(status.ended_at_ms);
+    let is_short = ran.is_some_and(|(started, ended)| seconds_between(started, ended) < 10.0);
+    // Of what is not known the epochs alone: their user can do something about it.
+    let timing = insight.unmeasured.iter();
+    let timing = timing.filter(|one| one.what == "timing" && !is_short);
+    let notes: String = timing
+        .map(|one| format!("note: no epochs: {}\n", one.why))
+        .collect();
     table + tables + &text::advice(insight) + &notes + &remarks(tracked)
-}
-
-/// How long a run took that is over, in seconds.
-fn ran_seconds(status: &Status) -> Option<f64> {
-    let times = status.started_at_ms.zip(status.ended_at_ms);
-    let times = times.filter(|_| status.state.is_final());
-    times.map(|(started, ended)| seconds_between(started, ended))
-}
-
-/// Of runs below ten seconds a few samples say little: what is not known of them is one line.
-fn is_short(status: &Status) -> bool {
-    ran_seconds(status).is_some_and(|seconds| seconds < 10.0)
-}
-
-/// What a node's cgroup does not count is on most machines always the same, and no news.
-fn is_uncounted(missing: &Missing) -> bool {
-    missing.why.ends_with(NOT_COUNTED)
 }
 
 fn table_text(tracked: &Tracked, records: Option<&Path>, insight: &Insight) -> String {
@@ -165,7 +145,7 @@ fn table_text(tracked: &Tracked, records: Option<&Path>, insight: &Insight) -> S
         starts.map(|at| format!("{at} as the scheduler expects")),
     );
     rows.add_known("cause", status.cause.as_ref().map(|cause| &*cause.text));
-    rows.add_lines("said last", last_lines(tracked).iter().map(String::as_str));
+    rows.add_list("said last", last_lines(tracked), "\n");
     elements::add_rows(tracked, &mut rows);
     let job = record.job_id.as_ref().map(|job| format!("job {job}"));
     let job = job.unwrap_or_else(|| "no job id".to_owned());
@@ -355,10 +335,9 @@ fn remarks(tracked: &Tracked) -> String {
         let worst = elements.find(|element| element.status.state == status.state);
         let shown = outcome.nodes.first();
         let shown = shown.filter(|_| tracked.record.array.is_some());
-        let element = worst
-            .map(|worst| worst.element)
-            .or_else(|| shown.map(|node| node.key.element))
-            .map(|element| format!(" --element {element}"));
+        let element = worst.map(|worst| worst.element);
+        let element = element.or_else(|| shown.map(|node| node.key.element));
+        let element = element.map(|element| format!(" --element {element}"));
         let run = &tracked.record.run_id.as_str()[..6];
         let element = element.unwrap_or_default();
         lines.push(format!(
@@ -388,19 +367,9 @@ fn node_remarks(node: &NodeRecord, status: &Status) -> Vec<String> {
             "{name}: no samples for {length} from {from}: {why}"
         ));
     }
-    // Why there are no epochs is never too much. A run without a cgroup is no news to people: most local ones have none.
-    let missing = node.missing.iter().filter(|missing| {
-        let is_shown = !is_short(status) || missing.what == "timing";
-        is_shown && missing.what != "cgroup" && !is_uncounted(missing)
-    });
-    for (why, what) in by_reason(missing.map(|missing| (&*missing.why, &*missing.what))) {
-        let what = match what[..] {
-            [first, second, third, _, ..] => {
-                format!("{first}, {second}, {third} and {} more", what.len() - 3)
-            }
-            _ => what.join(", "),
-        };
-        lines.push(format!("{name}: no {what}: {why}"));
+    let missing = node.missing.iter();
+    for missing in missing.filter(|missing| missing.what == "timing") {
+        lines.push(format!("{name}: no epochs: {}", missing.why));
     }
     lines
 }

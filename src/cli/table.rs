@@ -1,8 +1,9 @@
 //! Tables for people: columns of text, no lines.
 
-use std::io::{self, IsTerminal};
-
 use comfy_table::{ColumnConstraint, ContentArrangement, Table, presets};
+
+use crate::app::output::terminal_columns;
+use crate::foundation::diagnostic::printable;
 
 /// An empty table.
 pub(crate) fn table() -> Table {
@@ -29,6 +30,11 @@ pub(crate) fn or_dash<T: ToString>(value: Option<T>) -> String {
     value.map_or_else(|| "-".to_owned(), |value| value.to_string())
 }
 
+/// Text from outside on one line, which cannot drive the terminal.
+pub(crate) fn one_line(text: &str) -> String {
+    printable(text).replace(['\n', '\t'], " ")
+}
+
 /// Named facts, one on each line.
 #[derive(Default)]
 pub(crate) struct Rows(Vec<[String; 2]>);
@@ -48,13 +54,6 @@ impl Rows {
     /// Adds what a list says, unless it is empty.
     pub(crate) fn add_list(&mut self, name: &str, items: &[String], joint: &str) {
         self.add_known(name, (!items.is_empty()).then(|| items.join(joint)));
-    }
-
-    /// Adds lines under one name.
-    pub(crate) fn add_lines<'a>(&mut self, name: &str, lines: impl IntoIterator<Item = &'a str>) {
-        for (place, line) in lines.into_iter().enumerate() {
-            self.add(if place == 0 { name } else { "" }, line);
-        }
     }
 
     /// The rows, each its name and its value.
@@ -95,15 +94,6 @@ fn fit(table: &mut Table, columns: u16) {
             column.set_constraint(ColumnConstraint::ContentWidth);
         }
     }
-}
-
-/// The columns of the terminal, where standard output is one.
-fn terminal_columns() -> Option<u16> {
-    let size = io::stdout()
-        .is_terminal()
-        .then(crossterm::terminal::window_size)?
-        .ok()?;
-    Some(size.columns).filter(|columns| *columns > 0)
 }
 
 /// The table as text; two blanks between columns, none before the first and none at a line's end.

@@ -83,10 +83,10 @@ fn schema() -> Value {
     verb!("import", import::Imported);
     verb!("config", config::ShownSettings, config::EventsModule);
     verb!("image check", image::check::CheckedImages);
-    verb!("image pull", images::making::MadeAnswer);
+    verb!("image pull", images::making::Made);
     verb!(
         "image build",
-        images::making::MadeAnswer,
+        images::making::Made,
         image::build::PrintedDefinition
     );
     verb!("image remove", image::remove::Removed);

@@ -286,11 +286,6 @@ pub trait Scheduler {
     fn test(&self, _plan: &Plan, _script: &str) -> Option<Result<String, SchedulerError>> {
         None
     }
-
-    /// What time it is on its controller, in Unix seconds; `None` where it does not say.
-    fn time(&self) -> Option<u64> {
-        None
-    }
 }
 
 /// A job's output file, as its script makes it; of an array, `%a` is the index. PBS's ids go without the server.

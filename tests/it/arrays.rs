@@ -470,17 +470,17 @@ fn a_single_run_has_no_elements() {
         .dlrun(["cancel", &id, "--element", "1"])
         .run()
         .code(64)
-        .warns("is no array");
+        .warns("is not an array");
     let _ = env
         .dlrun(["logs", &id, "--element", "1"])
         .run()
         .code(64)
-        .warns("is no array");
+        .warns("is not an array");
     let _ = env
         .dlrun(["show", &id, "--element", "1"])
         .run()
         .code(66)
-        .warns("it is no array");
+        .warns("is not an array");
     let run = env.dlrun(["list", "--json"]).run().code(0).result()["runs"][0].clone();
     assert_eq!(
         (&run["elements"], &run["cause"]),

@@ -151,7 +151,7 @@ fn a_killed_bench_goes_on_and_no_run_is_lost_or_doubled() {
         started.signal(Signal::SIGKILL);
         let _ = started.finish().killed_by(Signal::SIGKILL);
     }
-    let _ = bench(&env, &file).run().code(0).warns("taken up again");
+    let _ = bench(&env, &file).run().code(0).warns("resumed");
     assert_eq!(ran(&env), each_twice());
     let listed = env.dlrun(["list", "--json"]).run().code(0).result();
     assert_eq!(listed["runs"].as_array().map(Vec::len), Some(8));
@@ -209,7 +209,7 @@ fn two_at_once_are_refused_and_ctrl_c_tells_what_goes_on() {
     let _ = started
         .finish()
         .code(75)
-        .warns("interrupted; 1 job is still running: ")
+        .warns("interrupted; still running: ")
         .warns("the same command continues");
     let _ = bench(&env, &file).run().code(0);
     assert_eq!(ran(&env), each_twice());

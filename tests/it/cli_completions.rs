@@ -78,7 +78,7 @@ fn bash_completes_verbs_and_hides_inner_ones() {
             .code(0)
             .says(expected);
     }
-    for kind in ["runs", "queues", "images"] {
+    for kind in ["runs", "images"] {
         let _ = env.dlrun(["words", kind]).run().code(0);
     }
     let _ = env

@@ -58,7 +58,7 @@ fn a_place_that_is_well_is_told_so_and_nothing_is_made() {
     let text = env.dlrun(["doctor"]).run().code(0).text();
     assert!(
         text.lines()
-            .any(|line| line.trim_start().starts_with("-> on a login node")),
+            .any(|line| line.trim_start().starts_with("-> normal on a login node")),
         "{text}"
     );
 }

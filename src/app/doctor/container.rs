@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use super::{Finding, Level};
+use super::Finding;
 use crate::foundation::diagnostic::chain;
 use crate::image::flags::fakeroot::{self, Means, Purpose};
 use crate::image::runtime::{ContainerError, HostView, Node, examine};
@@ -51,7 +51,7 @@ fn version(node: &Node) -> Finding {
         None => Finding::warning(
             CHECK,
             format!(
-                "{command} calls itself {:?}, which is no runtime that is known here",
+                "{command} calls itself {:?}, which is not a known runtime",
                 node.said
             ),
             "it gets only options that all versions of Apptainer and Singularity know",
@@ -85,18 +85,6 @@ fn fakeroot(node: &Node) -> Finding {
             format!("builds run {}", means.describe()),
             "ask the administrator for ranges in /etc/subuid and /etc/subgid, or for the program `fakeroot`",
         ),
-        Ok(Means::Root) => Finding::ok(FAKEROOT, Means::Root.describe()),
-        Ok(Means::Range) => {
-            let ids = node
-                .facts
-                .sub_ids
-                .subuid_count
-                .min(node.facts.sub_ids.subgid_count);
-            Finding::ok(
-                FAKEROOT,
-                format!("builds run {}: {ids} of them", Means::Range.describe()),
-            )
-        }
         Ok(means) => Finding::ok(FAKEROOT, format!("builds run {}", means.describe())),
         Err(unusable) => Finding::warning(
             FAKEROOT,
@@ -134,9 +122,11 @@ fn sif(node: &Node) -> Finding {
 /// What `--nv` needs where there are GPUs.
 fn gpu_files(node: &Node) -> Finding {
     let gpus = &node.facts.gpus;
-    let has_driver = gpus.nvidia_device || gpus.nvidia_driver.is_some();
     match &node.installation.nvliblist {
-        _ if has_driver && gpus.cuda_library == Some(false) => Finding::warning(
+        _ if !gpus.nvidia_device && gpus.nvidia_driver.is_none() => {
+            Finding::ok(GPU_FILES, "no NVIDIA driver is loaded here")
+        }
+        _ if gpus.cuda_library == Some(false) => Finding::warning(
             GPU_FILES,
             "a driver of NVIDIA is loaded, but `ldconfig -p` knows no libcuda.so.1: `--nv` finds no driver",
             "the administrator can install the driver's libraries and run `ldconfig`",
@@ -145,32 +135,18 @@ fn gpu_files(node: &Node) -> Finding {
             GPU_FILES,
             format!("`--nv` takes what {} names", list.display()),
         ),
-        None => {
-            let place = node
-                .installation
-                .conf_dir
-                .as_deref()
-                .unwrap_or(Path::new("the runtime's configuration"));
-            let text = format!(
-                "there is no nvliblist.conf in {}, without which `--nv` binds nothing",
-                place.display()
-            );
-            let advice = "the runtime's package has it; reinstall it";
-            Finding {
-                level: if has_driver {
-                    Level::Problem
-                } else {
-                    Level::Ok
-                },
-                ..Finding::warning(GPU_FILES, text, advice)
-            }
-        }
+        None => Finding::problem(
+            GPU_FILES,
+            "the runtime's configuration has no nvliblist.conf, without which `--nv` binds nothing",
+            "the runtime's package has it; reinstall it",
+        ),
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::app::doctor::Level;
     use crate::image::flags::{GpuFacts, Namespaces, NodeFacts, SubIds};
     use crate::image::runtime::Installation;
     use crate::image::runtime::Runtime;
@@ -234,9 +210,8 @@ mod tests {
         let texts: Vec<&str> = findings.iter().map(|found| found.text.as_str()).collect();
         for part in [
             "apptainer 1.4.5, /usr/bin/apptainer",
-            "65536",
             "squashfuse_ll mounts",
-            "nvliblist.conf",
+            "no NVIDIA driver",
         ] {
             assert!(
                 texts.iter().any(|text| text.contains(part)),
@@ -248,12 +223,12 @@ mod tests {
     #[test]
     fn each_lack_is_told_with_what_to_do() {
         type Lack = (&'static str, fn(&mut Node), Level, &'static str);
-        let lacks: [Lack; 11] = [
+        let lacks: [Lack; 10] = [
             (
                 CHECK,
                 |node| node.facts.runtime = None,
                 Level::Warning,
-                "no runtime that is known",
+                "not a known runtime",
             ),
             (
                 NAMESPACES,
@@ -302,12 +277,6 @@ mod tests {
                 |node| node.squashfuse = None,
                 Level::Warning,
                 "package squashfuse",
-            ),
-            (
-                GPU_FILES,
-                |node| node.installation.nvliblist = None,
-                Level::Ok,
-                "no nvliblist.conf",
             ),
             (
                 GPU_FILES,

@@ -13,8 +13,6 @@ use crate::observe::protocol::{DaemonStatus, Request, Response};
 const CHECK: &str = "dlrund";
 const STORE: &str = "dlrund store";
 const PATIENCE: Duration = Duration::from_secs(3);
-/// One tick in so many may overrun before it is worth a word.
-const OVERRUNS_RARE: u64 = 100;
 const JOURNAL: &str = "see `journalctl --unit=dlrund`";
 
 pub(super) fn findings(socket: Option<&Path>, now_ms: u64) -> Vec<Finding> {
@@ -32,7 +30,7 @@ pub(super) fn findings(socket: Option<&Path>, now_ms: u64) -> Vec<Finding> {
                 "there is none at `{}`, so each run measures itself",
                 socket.display()
             ),
-            "on a login node that is as it should be; on a compute node `systemctl enable --now dlrund` starts it",
+            "normal on a login node; on a compute node `systemctl enable --now dlrund` starts it",
         )],
         Err(error) => vec![Finding::failure(Level::Problem, CHECK, &Error::from(error))],
     }
@@ -74,17 +72,6 @@ fn status_findings(status: &DaemonStatus, now_ms: u64) -> Vec<Finding> {
             .iter()
             .map(|problem| Finding::warning(CHECK, problem, JOURNAL)),
     );
-    if cost.overruns > cost.ticks / OVERRUNS_RARE {
-        let text = format!(
-            "{} of {} ticks took longer than their interval",
-            cost.overruns, cost.ticks
-        );
-        findings.push(Finding::warning(
-            CHECK,
-            text,
-            "a larger `sampling.interval_ms` in /etc/dlrun/dlrund.toml makes it slower and cheaper",
-        ));
-    }
     findings.push(store_finding(status));
     findings
 }
@@ -172,18 +159,6 @@ mod tests {
             ..well.clone()
         };
         assert_eq!(levels(&troubled), [Level::Ok, Level::Warning, Level::Ok]);
-        let slow = DaemonCost {
-            ticks: 1000,
-            overruns: 11,
-            ..well.cost
-        };
-        assert_eq!(
-            levels(&DaemonStatus {
-                cost: slow,
-                ..well.clone()
-            }),
-            [Level::Ok, Level::Warning, Level::Ok]
-        );
         let full = StoreStatus {
             error: Some("disk full".into()),
             ..well.store.clone()

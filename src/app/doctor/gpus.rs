@@ -25,7 +25,7 @@ fn report_finding(report: &GpuReport) -> Finding {
     if !ill.is_empty() || !report.refused.is_empty() {
         let silent = ill
             .iter()
-            .map(|gpu| format!("{} {}", gpu.facts.uuid, state(gpu)));
+            .map(|gpu| format!("{} gives no answer", gpu.facts.uuid));
         let text: Vec<String> = silent.chain(report.refused.iter().cloned()).collect();
         return Finding::problem(
             CHECK,
@@ -64,14 +64,6 @@ fn report_finding(report: &GpuReport) -> Finding {
             first.facts.name
         ),
     )
-}
-
-fn state(gpu: &GpuState) -> &'static str {
-    match gpu.condition {
-        GpuCondition::Waiting | GpuCondition::Stale { .. } => "gives no answer",
-        GpuCondition::Lost { .. } => "is lost",
-        GpuCondition::Fresh => "answers",
-    }
 }
 
 #[cfg(test)]
@@ -140,7 +132,10 @@ mod tests {
         let ill = report(&gpus);
         assert_eq!(
             (ill.level, ill.text.as_str()),
-            (Level::Problem, "GPU-3 is lost, GPU-4 gives no answer")
+            (
+                Level::Problem,
+                "GPU-3 gives no answer, GPU-4 gives no answer"
+            )
         );
         let missing = report_finding(&GpuReport {
             missing: Some("no driver".into()),

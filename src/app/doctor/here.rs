@@ -20,36 +20,29 @@ pub(super) fn version() -> Finding {
 pub(super) fn node_dlrun(named: Option<&Path>) -> Finding {
     const CHECK: &str = "node.dlrun";
     const ADVICE: &str = "install dlrun on the nodes and name it with the setting `node.dlrun`; without it jobs run and are not measured";
-    match (named, std::env::current_exe()) {
-        (Some(named), _) if named.is_file() => {
-            Finding::ok(CHECK, format!("{}, which is here too", named.display()))
-        }
-        (Some(named), _) => Finding::warning(
+    if let Some(named) = named {
+        let name = named.display();
+        return match named.is_file() {
+            true => Finding::ok(CHECK, format!("{name}, which is here too")),
+            false => Finding::warning(
+                CHECK,
+                format!("{name} is not on this machine; whether it is on the nodes is not known"),
+                "the first run shows it: `dlrun show` says where nothing was measured",
+            ),
+        };
+    }
+    let exe = std::env::current_exe().unwrap_or_default();
+    let shown = exe.display();
+    match FileSystem::at(&exe).map(|found| found.kind) {
+        Ok(FileSystemKind::Local) if !is_installed(&exe) => Finding::warning(
             CHECK,
-            format!(
-                "{} is not on this machine; whether it is on the nodes is not known",
-                named.display()
-            ),
-            "the first run shows it: `dlrun show` says where nothing was measured",
+            format!("{shown} is on a disk of this machine, which the nodes may not see"),
+            ADVICE,
         ),
-        (None, Ok(exe)) => match FileSystem::at(&exe).map(|found| found.kind) {
-            Ok(FileSystemKind::Local) if !is_installed(&exe) => Finding::warning(
-                CHECK,
-                format!(
-                    "{} is on a disk of this machine, which the nodes may not see",
-                    exe.display()
-                ),
-                ADVICE,
-            ),
-            _ => Finding::ok(
-                CHECK,
-                format!(
-                    "the nodes take {}, else `dlrun` of their PATH",
-                    exe.display()
-                ),
-            ),
-        },
-        (None, Err(error)) => Finding::warning(CHECK, error.to_string(), ADVICE),
+        _ => Finding::ok(
+            CHECK,
+            format!("the nodes take {shown}, else `dlrun` of their PATH"),
+        ),
     }
 }
 
@@ -66,14 +59,10 @@ pub(super) fn python(asked: Option<&Path>) -> Finding {
     match python::interpreter(asked) {
         Ok((path, version)) => Finding::ok(CHECK, format!("{version}, {}", path.display())),
         // A job without `[python]` needs none, so it is a problem only where the site or the user named one.
-        Err(error) => {
-            let level = if asked.is_some() {
-                Level::Problem
-            } else {
-                Level::Warning
-            };
-            Finding::failure(level, CHECK, &Error::from(error))
+        Err(error) if asked.is_some() => {
+            Finding::failure(Level::Problem, CHECK, &Error::from(error))
         }
+        Err(error) => Finding::failure(Level::Warning, CHECK, &Error::from(error)),
     }
 }
 
@@ -81,7 +70,7 @@ pub(super) fn python(asked: Option<&Path>) -> Finding {
 pub(super) fn cgroups() -> Finding {
     const CHECK: &str = "cgroups";
     match cgroup::layout() {
-        Ok(layout) => layout_finding(CHECK, &layout, Path::new("/run/systemd/system").is_dir()),
+        Ok(layout) => layout_finding(CHECK, &layout),
         Err(error) => Finding::warning(CHECK, chain(&error).join(": "), BY_PROCESS),
     }
 }
@@ -89,22 +78,15 @@ pub(super) fn cgroups() -> Finding {
 const BY_PROCESS: &str =
     "runs are measured process by process, which misses those that end quickly";
 
-fn layout_finding(check: &'static str, layout: &CgroupLayout, systemd: bool) -> Finding {
-    let owner = if systemd {
-        "systemd manages them"
-    } else {
-        "no systemd manages them"
-    };
-    let v1 = layout.v1.join(", ");
-    let v2 = layout.v2.as_ref().map(|names| names.join(", "));
-    let text = match (v1.is_empty(), v2.as_deref()) {
-        (true, None) => return Finding::warning(check, "none are mounted", BY_PROCESS),
-        (false, None) => format!("v1 ({v1}); {owner}"),
-        (true, Some(v2)) => format!("v2 ({v2}); {owner}"),
-        (false, Some("")) => format!("hybrid: v1 ({v1}), and v2 with no controllers; {owner}"),
-        (false, Some(v2)) => format!("hybrid: v1 ({v1}), and v2 with {v2}; {owner}"),
-    };
-    Finding::ok(check, text)
+fn layout_finding(check: &'static str, layout: &CgroupLayout) -> Finding {
+    let v1 = (!layout.v1.is_empty()).then(|| format!("v1 ({})", layout.v1.join(", ")));
+    let v2 = layout.v2.iter();
+    let v2 = v2.map(|names| format!("v2 ({})", names.join(", ")));
+    let found: Vec<String> = v1.into_iter().chain(v2).collect();
+    match found.is_empty() {
+        true => Finding::warning(check, "none are mounted", BY_PROCESS),
+        false => Finding::ok(check, found.join(" and ")),
+    }
 }
 
 #[cfg(test)]
@@ -121,19 +103,14 @@ mod tests {
                     v1: names(v1),
                     v2: v2.map(names),
                 },
-                true,
             )
         };
         assert_eq!(
             layout(&[], Some(&["cpu", "memory"])).text,
-            "v2 (cpu, memory); systemd manages them"
+            "v2 (cpu, memory)"
         );
-        assert_eq!(
-            layout(&["cpu"], None).text,
-            "v1 (cpu); systemd manages them"
-        );
-        let hybrid = "hybrid: v1 (cpu), and v2 with no controllers; systemd manages them";
-        assert_eq!(layout(&["cpu"], Some(&[])).text, hybrid);
+        assert_eq!(layout(&["cpu"], None).text, "v1 (cpu)");
+        assert_eq!(layout(&["cpu"], Some(&[])).text, "v1 (cpu) and v2 ()");
         assert_eq!(layout(&[], None).level, Level::Warning);
     }
 

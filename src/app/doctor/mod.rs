@@ -1,7 +1,5 @@
-//! What `dlrun doctor` looks at, one file per subject. Nothing stays that was not there: one file is made in the state
-//! directory, for its time, and removed.
+//! What `dlrun doctor` looks at, one file per subject. Nothing is written.
 
-mod clocks;
 mod container;
 mod daemon;
 mod gpus;
@@ -29,16 +27,6 @@ pub(crate) enum Level {
     Warning,
     /// Something fails.
     Problem,
-}
-
-impl Level {
-    pub(crate) fn word(self) -> &'static str {
-        match self {
-            Self::Ok => "ok",
-            Self::Warning => "warning",
-            Self::Problem => "problem",
-        }
-    }
 }
 
 /// What was found out about one thing.
@@ -119,8 +107,6 @@ pub(crate) fn examine(session: &Session) -> Examination {
         }
         findings.push(here::node_dlrun(settings.node_dlrun()));
     }
-    let that_answers = cluster.filter(|_| site.is_some());
-    findings.extend(clocks::findings(session, that_answers));
     findings.extend(container::findings(settings.container_runtime()));
     findings.push(here::python(settings.python_interpreter()));
     findings.extend(daemon::findings(settings.daemon_socket(), now_ms()));

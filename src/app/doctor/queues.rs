@@ -3,6 +3,7 @@
 use super::Finding;
 use crate::app::error::Error;
 use crate::config::site::SiteModel;
+use crate::foundation::units::counted;
 use crate::job::SchedulerKind;
 use crate::scheduler::adapter_for;
 
@@ -18,27 +19,18 @@ pub(super) fn failure(kind: SchedulerKind, error: &Error) -> Finding {
 
 pub(super) fn findings(model: &SiteModel) -> Vec<Finding> {
     let mut findings = vec![queues(model)];
-    findings.extend(
-        model
-            .queues
-            .iter()
-            .filter(|queue| !queue.is_up)
-            .map(|queue| {
-                let what = if queue.is_closed { "takes" } else { "starts" };
-                let text = format!("`{}` {what} no jobs at present", queue.name);
-                Finding::warning(
-                    QUEUES,
-                    text,
-                    "choose another one, or ask the site when it comes back",
-                )
-            }),
-    );
+    for queue in model.queues.iter().filter(|queue| !queue.is_up) {
+        let what = if queue.is_closed { "takes" } else { "starts" };
+        let text = format!("`{}` {what} no jobs at present", queue.name);
+        let advice = "choose another one, or ask the site when it comes back";
+        findings.push(Finding::warning(QUEUES, text, advice));
+    }
     findings.extend(nodes(model));
     findings.extend(model.accounting.map(|kept| {
         Finding::ok(
             ACCOUNTING,
             if kept {
-                "kept; `list --history` and `show --history` ask it"
+                "available (use --history)"
             } else {
                 "none is kept; how a job ended is known from its own marks and while it is in the queue"
             },
@@ -56,18 +48,12 @@ fn queues(model: &SiteModel) -> Finding {
             "jobs are not compared with the site's limits",
         );
     }
-    let plural = if count == 1 { "" } else { "s" };
+    let queues = counted(count as u64, "queue");
     match model.queues.iter().find(|queue| queue.is_default) {
-        Some(queue) => Finding::ok(
-            QUEUES,
-            format!(
-                "{count} queue{plural}; jobs go to `{}` unless they say",
-                queue.name
-            ),
-        ),
+        Some(queue) => Finding::ok(QUEUES, format!("{queues}, default `{}`", queue.name)),
         None => Finding::warning(
             QUEUES,
-            format!("{count} queue{plural}; none is for jobs that name none"),
+            format!("{queues}; none is the default"),
             "name one in the job file, or with the setting `defaults.queue`",
         ),
     }
@@ -78,8 +64,7 @@ fn nodes(model: &SiteModel) -> Option<Finding> {
         model.nodes.iter().map(|node| u64::from(of(node))).sum()
     };
     let (count, up) = (sum(|node| node.count), sum(|node| node.up));
-    let plural = if count == 1 { "" } else { "s" };
-    let text = format!("{count} node{plural}, {up} up");
+    let text = format!("{}, {up} up", counted(count, "node"));
     match count {
         0 => None,
         _ if up == 0 => Some(Finding::warning(
@@ -142,7 +127,7 @@ mod tests {
     fn a_site_is_summed_up_and_shown_as_tables() {
         let found = findings(&model());
         let texts: Vec<&str> = found.iter().map(|finding| finding.text.as_str()).collect();
-        assert_eq!(texts[0], "2 queues; jobs go to `gpu` unless they say");
+        assert_eq!(texts[0], "2 queues, default `gpu`");
         assert!(texts[1].contains("`old` starts no jobs") && found[1].level == Level::Warning);
         assert_eq!(texts[2], "4 nodes, 3 up");
         assert!(texts[3].starts_with("none is kept"), "{texts:?}");
@@ -156,10 +141,7 @@ mod tests {
             .for_each(|queue| (queue.is_default, queue.is_up) = (false, true));
         none.nodes[0].up = 0;
         let found = findings(&none);
-        assert!(
-            found[0].text.ends_with("none is for jobs that name none"),
-            "{found:?}"
-        );
+        assert!(found[0].text.ends_with("none is the default"), "{found:?}");
         assert_eq!(
             (found[1].text.as_str(), found[1].level),
             ("4 nodes, 0 up", Level::Warning)

@@ -63,7 +63,7 @@ fn missing(kind: SchedulerKind) -> Finding {
 fn slurm(sbatch: &Path, taker: SchedulerKind) -> Finding {
     if taker != SchedulerKind::Slurm {
         let text = format!(
-            "{} is there; jobs go to {} unless they say",
+            "{} exists; jobs go to {} by default",
             sbatch.display(),
             taker.as_str()
         );
@@ -93,7 +93,7 @@ fn qsub_finding(qsub: &Qsub, taker: SchedulerKind) -> Finding {
         dialect if dialect.kind() == Some(taker) => Finding::ok(CHECK, text),
         Dialect::Pbs(..) => Finding::ok(
             QSUB,
-            format!("{text}; jobs go to {} unless they say", taker.as_str()),
+            format!("{text}; jobs go to {} by default", taker.as_str()),
         ),
         Dialect::SlurmWrapper if taker == SchedulerKind::Slurm => Finding::ok(QSUB, text),
         Dialect::SlurmWrapper => Finding::warning(
@@ -129,7 +129,7 @@ mod tests {
         );
         let beside = of(torque(), SchedulerKind::Slurm);
         assert!(
-            beside.check == "qsub" && beside.text.ends_with("jobs go to slurm unless they say"),
+            beside.check == "qsub" && beside.text.ends_with("jobs go to slurm by default"),
             "{beside:?}"
         );
         assert_eq!(

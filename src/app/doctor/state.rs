@@ -34,13 +34,8 @@ pub(super) fn findings(session: &Session) -> Vec<Finding> {
 
 /// The first run makes it; what matters is whether it can be made.
 fn not_made(path: &Path) -> Vec<Finding> {
-    let Some(above) = path.ancestors().skip(1).find(|above| above.is_dir()) else {
-        return vec![Finding::problem(
-            STATE,
-            format!("`{}` has no place", path.display()),
-            ELSEWHERE,
-        )];
-    };
+    let above = path.ancestors().find(|above| above.is_dir());
+    let above = above.unwrap_or(Path::new("/"));
     if access(above, AccessFlags::W_OK | AccessFlags::X_OK).is_err() {
         let text = format!(
             "`{}` does not exist, and `{}` cannot be written",

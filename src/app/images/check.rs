@@ -4,7 +4,7 @@ use std::path::Path;
 use std::time::Duration;
 
 use crate::app::error::{Error, Kind, failure};
-use crate::app::interrupt::Interrupt;
+use crate::app::interrupt;
 use crate::app::progress::Display;
 use crate::app::session::Session;
 use crate::foundation::clock::now_ms;
@@ -18,18 +18,17 @@ use crate::job::Provenance;
 pub(crate) struct Bench {
     node: NodeFacts,
     host: String,
-    interrupt: Interrupt,
 }
 
 impl Bench {
     /// Looks at this machine.
     pub(crate) fn open(session: &Session) -> Result<Self, Error> {
         let asked = session.settings.container_runtime();
+        interrupt::take();
         let node = examine(&HostView::of_this_machine(), asked, true)?.facts;
         Ok(Self {
             node,
             host: session.host.clone(),
-            interrupt: Interrupt::take(),
         })
     }
 
@@ -105,13 +104,13 @@ impl Bench {
         let is_sandbox = modified_ms.is_some() && size_bytes.is_none();
         display.now(&format!("{}: running it", entry.name), false);
         let mut was_interrupted = false;
-        let goes_on = || {
-            was_interrupted |= self.interrupt.came();
+        let may_continue = || {
+            was_interrupted |= interrupt::came();
             !was_interrupted
         };
         let findings = match &fault {
             Some(_) => Ok(Findings::default()),
-            None => check::check(entry, is_sandbox, patience, &self.node, goes_on),
+            None => check::check(entry, is_sandbox, patience, &self.node, may_continue),
         };
         if was_interrupted {
             return Err(interrupted());
@@ -154,7 +153,7 @@ pub(crate) fn digest_of(name: &str, path: &Path, display: &mut Display) -> Resul
             &format!("{name}: reading it for its digest, {percent} %"),
             false,
         );
-        !Interrupt::has_come()
+        !interrupt::has_come()
     });
     found?.ok_or_else(interrupted)
 }
@@ -163,7 +162,7 @@ pub(crate) fn digest_of(name: &str, path: &Path, display: &mut Display) -> Resul
 fn file_fault(path: &Path, claimed: &str) -> Result<Option<String>, Error> {
     let file = match inspect(path) {
         Err(ContainerError::NotAnImage(_, why)) => {
-            return Ok(Some(format!("it is no image: {why}")));
+            return Ok(Some(format!("it is not an image: {why}")));
         }
         other => other?,
     };

@@ -9,7 +9,7 @@ use serde::Serialize;
 use super::check::{Bench, digest_of};
 use super::shelves::{keep, keep_check, shelf_for};
 use crate::app::error::{Error, Kind, failure};
-use crate::app::interrupt::Interrupt;
+use crate::app::interrupt;
 use crate::app::progress::Display;
 use crate::app::session::Session;
 use crate::config::{Origin, Owner};
@@ -60,99 +60,74 @@ pub(crate) struct Order {
     pub(crate) force: bool,
 }
 
-/// An image that is there.
-#[derive(Debug)]
-pub(crate) struct Made {
-    pub(crate) entry: Entry,
-    /// The file that describes it.
-    pub(crate) shelf: PathBuf,
-    pub(crate) log: PathBuf,
-    /// Whether this command made it.
-    pub(crate) is_new: bool,
-    pub(crate) seconds: f64,
-    pub(crate) size: Option<Bytes>,
-}
-
-/// An image that is there, for programs.
-#[derive(Serialize)]
+/// An image that exists.
+#[derive(Debug, Serialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
-pub(crate) struct MadeAnswer<'a> {
-    name: &'a str,
+pub(crate) struct Made {
+    pub(crate) name: String,
     image: String,
-    framework: &'a str,
-    version: &'a str,
-    digest: Option<&'a str>,
-    check: Option<&'a Check>,
-    recipe: Option<&'a str>,
+    framework: String,
+    version: String,
+    pub(crate) digest: Option<String>,
+    check: Option<Check>,
+    recipe: Option<String>,
     size_bytes: Option<u64>,
     seconds: Option<f64>,
-    made_now: bool,
-    described_in: &'a Path,
-    log: &'a Path,
+    /// Whether this command made it.
+    pub(crate) made_now: bool,
+    described_in: PathBuf,
+    log: PathBuf,
 }
 
 impl Made {
-    /// Of an image that is not as it should be the file is kept, since hours may have gone into it, and its description, by
-    /// whose check no plan takes it.
-    fn if_right(self) -> Result<Self, Error> {
-        let problems = self
-            .entry
-            .check
-            .as_ref()
-            .map(|check| check.problems.join("; "))
-            .unwrap_or_default();
-        if problems.is_empty() {
-            return Ok(self);
+    /// An image that this command made in so many seconds, or that existed. Of one that is not as it should be the file is
+    /// kept, since hours may have gone into it, and its description, by whose check no plan takes it.
+    fn new(entry: Entry, described_in: PathBuf, seconds: Option<f64>) -> Result<Self, Error> {
+        let image = file_of(&entry)?;
+        let log = build::log_of(&image);
+        let problems = entry.check.as_ref();
+        let problems = problems.map(|check| check.problems.join("; "));
+        if let Some(problems) = problems.filter(|problems| !problems.is_empty()) {
+            let error = failure!(
+                JobFile,
+                "{} exists and is not as described: {problems}",
+                entry.place
+            );
+            return Err(error
+                .hinted(format!("no plan takes it; its log is {}", log.display()))
+                .hinted("`--force` builds it again; `dlrun image check` checks it again"));
         }
-        Err(failure!(
-            JobFile,
-            "{} is there, and is not as it should be: {problems}",
-            self.entry.place
-        )
-        .hinted(format!(
-            "no plan takes it; its log is {}",
-            self.log.display()
-        ))
-        .hinted("`--force` builds it again; `dlrun image check` checks it again"))
-    }
-
-    pub(crate) fn answer(&self) -> MadeAnswer<'_> {
-        let entry = &self.entry;
-        MadeAnswer {
-            name: &entry.name,
+        let file = fs::metadata(&image).ok().filter(fs::Metadata::is_file);
+        Ok(Self {
             image: entry.place.to_string(),
-            framework: &entry.framework,
-            version: &entry.version,
-            digest: entry.digest.as_deref(),
-            check: entry.check.as_ref(),
-            recipe: entry.recipe.as_deref(),
-            size_bytes: self.size.map(|size| size.0),
-            seconds: self.is_new.then_some(self.seconds),
-            made_now: self.is_new,
-            described_in: &self.shelf,
-            log: &self.log,
-        }
+            name: entry.name,
+            framework: entry.framework,
+            version: entry.version,
+            digest: entry.digest,
+            check: entry.check,
+            recipe: entry.recipe,
+            size_bytes: file.map(|file| file.len()),
+            seconds,
+            made_now: seconds.is_some(),
+            described_in,
+            log,
+        })
     }
 
     pub(crate) fn to_text(&self, verb: &str) -> String {
-        let size = self
-            .size
-            .map(|size| format!("{size}, "))
-            .unwrap_or_default();
-        let Entry {
-            name,
-            place,
-            framework,
-            version,
-            ..
-        } = &self.entry;
-        let how = match self.is_new {
-            true => format!("{verb} in {}", display_seconds(self.seconds)),
-            false => "was there already".to_owned(),
+        let how = match self.seconds {
+            Some(seconds) => format!("{verb} in {}", display_seconds(seconds)),
+            None => "existed already".to_owned(),
         };
+        let size = self.size_bytes.map(|size| format!("{}, ", Bytes(size)));
         format!(
-            "{name} {how}: {framework} {version}, {size}{place}\nit is described in {}; its log is {}\n",
-            self.shelf.display(),
+            "{} {how}: {} {}, {}{}\nit is described in {}; its log is {}\n",
+            self.name,
+            self.framework,
+            self.version,
+            size.unwrap_or_default(),
+            self.image,
+            self.described_in.display(),
             self.log.display()
         )
     }
@@ -212,7 +187,7 @@ pub(crate) fn make(session: &Session, order: &Order) -> Result<Made, Error> {
     let asked = session.settings.container_runtime();
     let node = runtime::examine(&HostView::of_this_machine(), asked, false)?.facts;
     let options = options(session, order, &node)?;
-    let mut display = Display::timed(session.output);
+    let mut display = Display::new(session.output);
     let place = Workplace {
         image: &image,
         unpack: &session.unpack_dir(),
@@ -224,7 +199,7 @@ pub(crate) fn make(session: &Session, order: &Order) -> Result<Made, Error> {
     let Some(mut making) = begun else {
         return found(session, order, shelf);
     };
-    let interrupt = Interrupt::take_all();
+    interrupt::take_all();
     let start = Instant::now();
     // Of a making that was killed between the two the image is whole, and only its description is missing.
     let is_new = order.force || !is_same;
@@ -232,7 +207,6 @@ pub(crate) fn make(session: &Session, order: &Order) -> Result<Made, Error> {
         session,
         order,
         node: &node,
-        interrupt: &interrupt,
         display: &mut display,
     };
     let (entry, check) = if is_new {
@@ -255,17 +229,8 @@ pub(crate) fn make(session: &Session, order: &Order) -> Result<Made, Error> {
         &write_entry(&entry),
     )?;
     drop(making);
-    let seconds = start.elapsed().as_secs_f64();
-    let entry = Entry { check, ..entry };
-    Made {
-        size: size_of(&image),
-        log: build::log_of(&image),
-        entry,
-        shelf,
-        is_new,
-        seconds,
-    }
-    .if_right()
+    let seconds = is_new.then(|| start.elapsed().as_secs_f64());
+    Made::new(Entry { check, ..entry }, shelf, seconds)
 }
 
 /// One making, with whom it talks to.
@@ -273,7 +238,6 @@ struct Work<'a> {
     session: &'a Session,
     order: &'a Order,
     node: &'a NodeFacts,
-    interrupt: &'a Interrupt,
     display: &'a mut Display,
 }
 
@@ -286,7 +250,6 @@ impl Work<'_> {
     ) -> Result<(Entry, Option<Check>), Error> {
         let name = self.order.entry.name.clone();
         let product = self.node.runtime.map(|runtime| runtime.product);
-        let stop = || self.interrupt.is_here();
         let display = &mut *self.display;
         let mut progress = |news: Progress<'_>| display.image(&name, &news);
         match &self.order.origins {
@@ -299,7 +262,7 @@ impl Work<'_> {
                     product,
                     options,
                 };
-                build::build(making, &build, &stop, &mut progress)?;
+                build::build(making, &build, &interrupt::has_come, &mut progress)?;
             }
             Origins::Pull { uri, .. } => {
                 making.require_room(0)?;
@@ -308,7 +271,7 @@ impl Work<'_> {
                     uri,
                     &self.node.command,
                     product,
-                    &stop,
+                    &interrupt::has_come,
                     &mut progress,
                 )?;
             }
@@ -368,7 +331,7 @@ impl Work<'_> {
                     .hinted("it is not kept"),
             );
         }
-        if self.interrupt.is_here() {
+        if interrupt::has_come() {
             return Err(MakeError::Interrupted(format!("the making of {}", entry.name)).into());
         }
         entry.place = self.order.entry.place.clone();
@@ -389,16 +352,7 @@ fn found(session: &Session, order: &Order, shelf: PathBuf) -> Result<Made, Error
     }
     let known = session.catalogue()?.get(&order.entry.name).cloned();
     let entry = known.unwrap_or_else(|| order.entry.clone());
-    let (size, log) = (size_of(&image), build::log_of(&image));
-    Made {
-        entry,
-        shelf,
-        log,
-        is_new: false,
-        seconds: 0.0,
-        size,
-    }
-    .if_right()
+    Made::new(entry, shelf, None)
 }
 
 /// Says whether it is known which framework an image has.
@@ -415,7 +369,7 @@ pub(crate) fn check_named(entry: &Entry) -> Result<(), Error> {
 fn from_something_else(image: &Path) -> Error {
     failure!(
         CannotWrite,
-        "{} is there, and it was made from something else",
+        "{} exists and was built from something else",
         image.display()
     )
     .hinted("`--force` takes its place; `--name` gives this one another name")
@@ -425,7 +379,7 @@ fn from_something_else(image: &Path) -> Error {
 pub(crate) fn file_of(entry: &Entry) -> Result<PathBuf, Error> {
     match &entry.place {
         Place::Path(path) => Ok(path.clone()),
-        Place::Uri(uri) => Err(failure!(Internal, "{uri} is no file")),
+        Place::Uri(uri) => Err(failure!(Internal, "{uri} is not a file")),
     }
 }
 
@@ -436,23 +390,10 @@ fn options(session: &Session, order: &Order, node: &NodeFacts) -> Result<Vec<Str
     }
     match outcome(node, Purpose::Build) {
         Ok(means) => {
-            let name = &order.entry.name;
-            let flags: Vec<String> = means
-                .flags()
-                .iter()
-                .map(|flag| (*flag).to_owned())
-                .collect();
-            let given = if flags.is_empty() {
-                String::new()
-            } else {
-                format!("`{}`, ", flags.join(" "))
-            };
-            session.note(&format!(
-                "{name}: built by {} ({given}{})",
-                node.command,
-                means.describe()
-            ));
-            Ok(flags)
+            let (name, how) = (&order.entry.name, means.describe());
+            session.note(&format!("{name}: built by {} ({how})", node.command));
+            let flags = means.flags().iter();
+            Ok(flags.map(|flag| (*flag).to_owned()).collect())
         }
         Err(unusable) => Err(failure!(
             NotPermitted,
@@ -514,13 +455,6 @@ fn keep_origins(image: &Path, origins: &Origins) -> Result<(), Error> {
     let name = path.file_name().unwrap_or_default().to_string_lossy();
     keep_description(dir, &name, &text, false)?;
     Ok(())
-}
-
-fn size_of(image: &Path) -> Option<Bytes> {
-    fs::metadata(image)
-        .ok()
-        .filter(fs::Metadata::is_file)
-        .map(|found| Bytes(found.len()))
 }
 
 #[cfg(test)]

@@ -38,17 +38,9 @@ pub(crate) fn definition_for(session: &Session, target: &Target) -> Result<Defin
 }
 
 fn no_recipe(framework: &str, problems: &[Problem]) -> Error {
-    let all: Vec<&str> = problems
-        .iter()
-        .map(|problem| problem.message.as_str())
-        .collect();
-    let message = match &all[..] {
-        [one] => (*one).to_owned(),
-        several => format!(
-            "no recipe makes such an image of {framework}:\n{}",
-            several.join("\n")
-        ),
-    };
+    let all = problems.iter().map(|problem| problem.message.as_str());
+    let all = all.collect::<Vec<_>>().join("\n");
+    let message = format!("no recipe makes such an image of {framework}: {all}");
     let hints = problems.iter().filter_map(|problem| problem.hint.clone());
     hints.fold(Error::new(Kind::Missing, message), Error::hinted)
 }

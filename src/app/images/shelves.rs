@@ -64,26 +64,14 @@ pub(crate) fn shelf_for(
     let all = catalogue.entries.iter().chain(&catalogue.overridden);
     for known in all.filter(|known| known.owner == owner) {
         let is_in_shelf = matches!(&known.origin, Origin::File { path, .. } if *path == shelf);
+        let is_same = known.name == name;
+        if is_same && is_in_shelf && replaces || !is_same && !is_in_shelf {
+            continue;
+        }
         let (other, origin) = (&known.name, &known.origin);
-        let error = match (*other == name, is_in_shelf) {
-            (true, true) if replaces => continue,
-            (true, _) => {
-                failure!(
-                    CannotWrite,
-                    "there is an image `{name}` already, described in {origin}"
-                )
-            }
-            (false, true) => {
-                failure!(
-                    CannotWrite,
-                    "{} describes `{other}` too, and is not written over",
-                    shelf.display()
-                )
-            }
-            (false, false) => continue,
-        };
+        let error = failure!(CannotWrite, "{origin} describes an image `{other}` already");
         let error = error.hinted("`--name` gives this one another name");
-        return Err(match is_in_shelf {
+        return Err(match is_in_shelf && is_same {
             true => error.hinted("`--force` takes the place of an image of the same name"),
             false => error.hinted("or take it out there"),
         });

@@ -1,6 +1,5 @@
 //! Which commit is checked out where a run's code lies.
 
-use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 use std::sync::mpsc::channel;
 use std::time::Duration;
@@ -24,12 +23,8 @@ pub(crate) fn revision(dir: &Path) -> Option<Revision> {
 }
 
 fn ask(dir: &Path) -> Option<Revision> {
-    // Most directories are in no repository, and then no process is started. Git stops at file systems' borders too.
-    let device = dir.metadata().ok()?.dev();
-    let mut around = dir
-        .ancestors()
-        .take_while(|dir| dir.metadata().is_ok_and(|found| found.dev() == device));
-    around.find(|dir| dir.join(".git").exists())?;
+    // Most directories are in no repository, and then no process is started.
+    dir.ancestors().find(|dir| dir.join(".git").exists())?;
     let tool = Tool::new("git")
         // What a repository's own configuration would start.
         .args(["-c", "core.fsmonitor=false", "-C"])

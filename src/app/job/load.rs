@@ -64,16 +64,6 @@ pub(crate) struct JobRequest {
     pub(crate) overrides: Overrides,
 }
 
-impl JobRequest {
-    /// A job file as it is.
-    pub(crate) fn of_file(file: PathBuf) -> Self {
-        Self {
-            file,
-            ..Self::default()
-        }
-    }
-}
-
 /// Whether the job is compared with the site.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Against {
@@ -132,8 +122,8 @@ impl Job {
         facts.history = history::history(session, &spec, &facts);
         if !spec.resources.depends.is_empty() {
             let scheduler = plan::scheduler_of(&spec, &session.settings, &facts);
-            let targets = dependencies::targets(session, &spec, scheduler, !request.no_check)?;
-            facts.targets = targets.map_err(|faults| source.error(faults.kind, faults.problems))?;
+            let check = !request.no_check;
+            facts.targets = dependencies::targets(session, source, &spec, scheduler, check)?;
         }
         let against = if request.no_check {
             Against::Nothing
@@ -206,16 +196,16 @@ impl Job {
             return Ok(());
         };
         let made = making::make(session, &order)?;
-        let why = match made.is_new {
+        let why = match made.made_now {
             true => "built before the run was submitted",
             false => "it existed already",
         };
         if let Some(image) = &mut self.plan.image {
-            image.digest.clone_from(&made.entry.digest);
+            image.digest.clone_from(&made.digest);
         }
         self.plan.decisions.push(Decision {
             what: "image build".to_owned(),
-            value: made.entry.name,
+            value: made.name,
             why: why.to_owned(),
             rejected: Vec::new(),
         });
@@ -378,7 +368,7 @@ impl Place {
             let hint = "if it exists on the compute nodes only, submit with `--no-check`";
             let hint = match &spec.framework.name {
                 Some(framework) if !may_contain && !spec.image.none => format!(
-                    "the catalogue has no image of {framework} that would have it: `dlrun image build {framework}` makes one, `dlrun image add FILE` takes one in; {hint}"
+                    "the catalogue has no image of {framework} that would have it: `dlrun image build {framework}` builds one, `dlrun image add FILE` adds one; {hint}"
                 ),
                 _ => hint.to_owned(),
             };
@@ -553,7 +543,7 @@ fn env_file_problem(path: &Path) -> Option<String> {
 
 /// A path with `..` is written as `dlrun image add` writes it, so that the catalogue knows it. Others stay as they are written,
 /// since the nodes may see a directory by that name only.
-fn without_parents(path: PathBuf) -> PathBuf {
+pub(crate) fn without_parents(path: PathBuf) -> PathBuf {
     if !path
         .components()
         .any(|part| part == std::path::Component::ParentDir)

@@ -9,22 +9,13 @@ use crate::scheduler::{Scheduler, SchedulerError, refusal};
 
 /// The error for people. The site is asked only now: a job that is taken needs no hint.
 pub(crate) fn explained(scheduler: &dyn Scheduler, plan: &Plan, error: SchedulerError) -> Error {
-    let reason = words(&error);
-    let error = Error::from(error);
-    let Some(reason) = reason else { return error };
+    let SchedulerError::Refused { source, .. } = &error else {
+        return error.into();
+    };
     let site = scheduler.site().ok();
-    match refusal::hint(&reason, &plan.resources, site.as_ref()) {
-        Some(hint) => error.hinted(hint),
-        None => error,
-    }
-}
-
-/// The scheduler's own words, where it refused.
-fn words(error: &SchedulerError) -> Option<String> {
-    match error {
-        SchedulerError::Refused { source, .. } => Some(chain(source).join("\n")),
-        _ => None,
-    }
+    let reason = chain(source).join("\n");
+    let hint = refusal::hint(&reason, &plan.resources, site.as_ref());
+    hint.into_iter().fold(error.into(), Error::hinted)
 }
 
 /// What the scheduler says of a job without taking it; `None` where it has no dry run.

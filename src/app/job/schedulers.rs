@@ -38,7 +38,7 @@ pub(crate) fn look(session: &Session, asked: Option<SchedulerKind>) -> Scheduler
             schedulers.passed_over.push(Rejected {
                 value: "torque, openpbs".to_owned(),
                 why: format!(
-                    "{} is there, but so is sbatch, which comes first",
+                    "{} exists, but so does sbatch, which comes first",
                     qsub.display()
                 ),
             });

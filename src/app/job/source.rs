@@ -2,7 +2,7 @@
 
 use std::fs::{File, OpenOptions};
 use std::io::Read;
-use std::os::unix::fs::{FileTypeExt, OpenOptionsExt};
+use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 
 use nix::fcntl::{FcntlArg, OFlag, fcntl};
@@ -192,6 +192,7 @@ fn is_script(text: &str) -> bool {
 pub(crate) fn cannot_read(shown: impl std::fmt::Display, error: &std::io::Error) -> Error {
     let kind = match error.kind() {
         std::io::ErrorKind::PermissionDenied => Kind::NotPermitted,
+        std::io::ErrorKind::TimedOut | std::io::ErrorKind::StaleNetworkFileHandle => Kind::TryAgain,
         _ => Kind::Missing,
     };
     Error::new(kind, format!("cannot read `{shown}`: {error}"))
@@ -210,23 +211,21 @@ pub(crate) fn open_file(path: &Path, hint: &str) -> Result<File, Error> {
     }
 }
 
+/// Opens a file, or standard input for `-`; also how messages name it.
+pub(crate) fn open_input(path: &Path, hint: &str) -> Result<(Box<dyn Read>, String), Error> {
+    if path == Path::new("-") {
+        let stdin = Box::new(std::io::stdin().lock());
+        return Ok((stdin, "standard input".to_owned()));
+    }
+    let file = open_file(path, hint)?;
+    Ok((Box::new(file), path.display().to_string()))
+}
+
 /// The text of a job file, or of a description that becomes one.
 pub(crate) fn read(path: &Path) -> Result<String, Error> {
-    let shown = path.display();
     let example = path.join("train.toml");
     let hint = format!("name the job file in it, such as `{}`", example.display());
-    let file = open_file(path, &hint)?;
-    let is_pipe = file
-        .metadata()
-        .is_ok_and(|found| found.file_type().is_fifo());
-    let text = read_text(file, &shown.to_string())?;
-    if text.is_empty() && is_pipe {
-        return Err(failure!(
-            Missing,
-            "`{shown}` is a pipe, and nobody writes to it"
-        ));
-    }
-    Ok(text)
+    read_text(open_file(path, &hint)?, &path.display().to_string())
 }
 
 /// Opens without waiting for somebody to write, as the opening of a pipe does. What is open is read as it comes: in

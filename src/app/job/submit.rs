@@ -21,11 +21,6 @@ use crate::record::{Identity, RunRecord, Status};
 use crate::scheduler::script::{self, quoted};
 use crate::scheduler::{Submission, adapter_for};
 
-/// Hands a job over and takes it into the index.
-pub(crate) fn submit(session: &Session, job: &Job) -> Result<(RunRecord, RunDir), Error> {
-    submit_as(session, job, new_run_id()?)
-}
-
 /// An id that no run has, of the own user.
 pub(crate) fn new_run_id() -> Result<RunId, Error> {
     let mut bits = [0; 10];
@@ -33,17 +28,14 @@ pub(crate) fn new_run_id() -> Result<RunId, Error> {
     Ok(RunId::of_owner(bits, kernel_uid()))
 }
 
-/// As [`submit`], with an id that the caller has made and may have noted.
-pub(crate) fn submit_as(
+/// Submits a job under an id that the caller has made, and takes it into the index.
+pub(crate) fn submit(
     session: &Session,
     job: &Job,
     run_id: RunId,
 ) -> Result<(RunRecord, RunDir), Error> {
     let script = script::render_for_run(&job.plan, &run_id);
     let state = session.state()?;
-    if let Some(site) = &job.site {
-        site.keep(session);
-    }
     let (record, run) = hand_over(session, &state, job, &script, run_id)?;
     add_to_index(session, &state, &record);
     Ok((record, run))

@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 use super::dir::BenchDir;
 use crate::app::error::{Error, Kind, failure};
-use crate::app::interrupt::Interrupt;
+use crate::app::interrupt;
 use crate::app::job::load::{Against, Job, JobRequest};
 use crate::app::job::source;
 use crate::app::job::submit;
@@ -17,7 +17,7 @@ use crate::app::track::{Tracked, Tracker};
 use crate::app::wait::Watched;
 use crate::foundation::clock::now_ms;
 use crate::foundation::diagnostic::Problem;
-use crate::foundation::units::display_seconds;
+use crate::foundation::units::{counted, display_seconds};
 use crate::job::{JobState, RunId};
 use crate::learn::bench::{Entry, Matrix, Measured, Slot, TRIES, order};
 use crate::record::NodeState;
@@ -64,8 +64,9 @@ pub(crate) fn load_cell(
         .map_err(|problems| source.error(problems))?;
     let read = source::Source::of_cell(&source.file, &source.text, cell);
     let request = JobRequest {
+        file: source.file.clone(),
         no_check: source.no_check,
-        ..JobRequest::of_file(source.file.clone())
+        ..JobRequest::default()
     };
     Job::of_source(session, &read, &request, Against::Site)
 }
@@ -77,15 +78,6 @@ struct Flight {
     watched: Watched,
     /// Since when it has ended well without its last record.
     ended_since: Option<Instant>,
-}
-
-/// How it ended.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum End {
-    /// All runs are over.
-    Done,
-    /// The first runs all failed, so the others were not begun.
-    Hopeless,
 }
 
 /// What runs a matrix.
@@ -143,7 +135,6 @@ impl<'a> Conductor<'a> {
             .going_on()
             .map(|(slot, one)| (slot, one.run_id.clone(), one.begun_at_ms))
             .collect();
-        let found = going_on.len();
         for (slot, run_id, begun_at_ms) in going_on {
             match Watched::of_run(&self.tracker, &run_id) {
                 Ok(watched) => {
@@ -162,26 +153,19 @@ impl<'a> Conductor<'a> {
         }
         let jobs = self.flights.len();
         if jobs > 0 {
-            self.display.line(&format!(
-                "{} taken up again",
-                counted(jobs, "job is", "jobs are")
-            ));
-        }
-        if found > jobs {
-            let runs = counted(found - jobs, "run was", "runs were");
-            self.display
-                .line(&format!("{runs} noted and never handed over"));
+            let jobs = counted(jobs as u64, "job");
+            self.display.line(&format!("{jobs} resumed"));
         }
         Ok(())
     }
 
-    /// Runs what is left.
-    pub(crate) fn run(mut self) -> Result<End, Error> {
-        let interrupt = Interrupt::take();
+    /// Runs what is left; false: the first runs all failed, so the others were not begun.
+    pub(crate) fn run(mut self) -> Result<bool, Error> {
+        interrupt::take();
         let (mut pause, mut ask_at) = (self.first_pause(), Instant::now());
         let mut hopeless = false;
         loop {
-            while !hopeless && self.flights.len() < self.max_jobs && !interrupt.is_here() {
+            while !hopeless && self.flights.len() < self.max_jobs && !interrupt::has_come() {
                 let Some(slot) = self.queue.pop_front() else {
                     break;
                 };
@@ -189,11 +173,11 @@ impl<'a> Conductor<'a> {
                 pause = self.first_pause();
                 ask_at = Instant::now() + pause;
             }
-            if interrupt.came() {
+            if interrupt::came() {
                 return Err(self.interrupted());
             }
             if self.flights.is_empty() {
-                return Ok(if hopeless { End::Hopeless } else { End::Done });
+                return Ok(!hopeless);
             }
             self.show_progress();
             if Instant::now() < ask_at {
@@ -217,7 +201,7 @@ impl<'a> Conductor<'a> {
     }
 
     fn is_local(&self) -> bool {
-        self.flights.iter().all(|flight| flight.watched.is_local())
+        self.flights.iter().all(|flight| flight.watched.local)
     }
 
     fn first_pause(&self) -> Duration {
@@ -239,7 +223,7 @@ impl<'a> Conductor<'a> {
             slot,
             run_id: run_id.clone(),
         })?;
-        match submit::submit_as(self.session, &job, run_id.clone()) {
+        match submit::submit(self.session, &job, run_id.clone()) {
             Ok((record, _)) => {
                 let watched = Watched::new(&record, &job.plan);
                 self.flights.push(Flight {
@@ -265,10 +249,10 @@ impl<'a> Conductor<'a> {
         let due: Vec<RunId> = self
             .flights
             .iter()
-            .map(|flight| flight.watched.run_id().clone())
+            .map(|flight| flight.watched.run_id.clone())
             .collect();
         for tracked in self.tracker.refresh(&due, false)? {
-            let is_meant = |flight: &&mut Flight| *flight.watched.run_id() == tracked.record.run_id;
+            let is_meant = |flight: &&mut Flight| flight.watched.run_id == tracked.record.run_id;
             if let Some(flight) = self.flights.iter_mut().find(is_meant) {
                 flight.watched.look(tracked);
             }
@@ -276,7 +260,7 @@ impl<'a> Conductor<'a> {
         let mut over = Vec::new();
         let mut going_on = Vec::new();
         for mut flight in std::mem::take(&mut self.flights) {
-            match flight.watched.over() {
+            match &flight.watched.over {
                 Some(tracked) if !is_late(tracked, &mut flight.ended_since) => over.push(flight),
                 _ => going_on.push(flight),
             }
@@ -288,7 +272,7 @@ impl<'a> Conductor<'a> {
     }
 
     fn note_end(&mut self, flight: &Flight) -> Result<(), Error> {
-        let Some(tracked) = flight.watched.over() else {
+        let Some(tracked) = &flight.watched.over else {
             return Ok(());
         };
         let nodes = &tracked.reading.outcome.nodes;
@@ -316,11 +300,6 @@ impl<'a> Conductor<'a> {
     /// A line that stays: which run of how many, of which cell, what it measured.
     fn end_line(&self, slot: Slot, run_id: &RunId, measured: &Measured, turnaround: f64) -> String {
         let label = self.matrix.label(slot.cell);
-        let label = if label.is_empty() {
-            "run".to_owned()
-        } else {
-            label
-        };
         let what = match (&measured.failure, measured.epoch_seconds) {
             (None, Some(seconds)) => format!(
                 "{} an epoch, of {}",
@@ -329,18 +308,12 @@ impl<'a> Conductor<'a> {
             ),
             (failure, _) => {
                 let why = failure.as_deref().unwrap_or("nothing measured");
-                let ended_well = matches!(measured.state, JobState::Completed | JobState::Unknown);
-                let what = if ended_well {
-                    "counts for nothing: "
-                } else {
-                    ""
-                };
                 let again = if self.bench.journal.tries(slot).len() < TRIES {
                     "; it is tried again"
                 } else {
                     ""
                 };
-                format!("{what}{why}{again}")
+                format!("{why}{again}")
             }
         };
         let done = self.done();
@@ -386,10 +359,9 @@ impl<'a> Conductor<'a> {
         let ids: Vec<&str> = self
             .flights
             .iter()
-            .map(|flight| &flight.watched.run_id().as_str()[..6])
+            .map(|flight| &flight.watched.run_id.as_str()[..6])
             .collect();
-        let jobs = counted(ids.len(), "job is still running", "jobs are still running");
-        let error = failure!(TryAgain, "interrupted; {jobs}: {}", ids.join(", "));
+        let error = failure!(TryAgain, "interrupted; still running: {}", ids.join(", "));
         let done = self.done();
         error
             .hinted(format!(
@@ -413,12 +385,4 @@ fn is_late(tracked: &Tracked, since: &mut Option<Instant>) -> bool {
     let is_written = !nodes.is_empty() && nodes.iter().all(|node| node.state != NodeState::Running);
     let since = *since.get_or_insert_with(Instant::now);
     tracked.status.state == JobState::Completed && !is_written && since.elapsed() < RECORD_PATIENCE
-}
-
-fn counted(count: usize, one: &str, more: &str) -> String {
-    if count == 1 {
-        format!("1 {one}")
-    } else {
-        format!("{count} {more}")
-    }
 }

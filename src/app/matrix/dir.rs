@@ -1,6 +1,7 @@
 //! What is kept of a matrix, in `benches/NAME-HASH` of the state directory: the matrix itself, a head, and a journal. The hash
 //! is that of all job files that it makes, so that a matrix of which a cell was changed is another one.
 
+use std::collections::BTreeSet;
 use std::fs::File;
 use std::io::{Read, Seek, SeekFrom, Write};
 use std::path::{Path, PathBuf};
@@ -117,7 +118,7 @@ impl BenchDir {
             return Err(nothing().hinted("`dlrun bench run FILE` measures one"));
         };
         let mut found: Option<(PrivateDir, String, Header)> = None;
-        let mut names = Vec::new();
+        let mut names = BTreeSet::new();
         for id in benches.names()? {
             let Ok(dir) = benches.open_dir(&id) else {
                 continue;
@@ -134,13 +135,11 @@ impl BenchDir {
             if is_meant && is_later() {
                 found = Some((dir, id, header));
             } else {
-                names.push(header.name);
+                names.insert(header.name);
             }
         }
         let Some((dir, id, header)) = found else {
-            names.sort();
-            names.dedup();
-            names.truncate(20);
+            let names: Vec<String> = names.into_iter().collect();
             return Err(nothing().hinted(format!("measured were: {}", names.join(", "))));
         };
         let text = dir.read(MATRIX, 1 << 20)?;

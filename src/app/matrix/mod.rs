@@ -3,5 +3,5 @@
 mod conduct;
 mod dir;
 
-pub(crate) use conduct::{Conductor, End, Source, load_cell};
+pub(crate) use conduct::{Conductor, Source, load_cell};
 pub(crate) use dir::{BenchDir, Order};

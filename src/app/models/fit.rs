@@ -14,16 +14,6 @@ use crate::app::session::Session;
 use crate::foundation::clock::now_ms;
 use crate::learn::model::{Counted, Head, Model, Priors, Sample, Unfit};
 
-/// What a fit is to do.
-pub(crate) struct FitRequest<'a> {
-    /// The database to learn from; `None`: one's own records.
-    pub(crate) store: Option<&'a Path>,
-    /// The file to write to instead of taking the model into use.
-    pub(crate) output: Option<&'a Path>,
-    /// For all users.
-    pub(crate) publish: bool,
-}
-
 /// What came of a fit.
 #[derive(Serialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
@@ -41,33 +31,38 @@ pub(crate) struct Fitted {
     read: Counted,
 }
 
-/// Fits a model and keeps it.
-pub(crate) fn fit_model(session: &Session, request: &FitRequest<'_>) -> Result<Fitted, Error> {
-    if request.publish {
+/// Fits a model on the runs of a database, else on one's own records, and keeps it: in the file `output`, else as one's own, and
+/// for all users where `is_for_all`.
+pub(crate) fn fit_model(
+    session: &Session,
+    store: Option<&Path>,
+    output: Option<&Path>,
+    is_for_all: bool,
+) -> Result<Fitted, Error> {
+    if is_for_all {
         may_publish(session)?;
     }
     let priors = priors(session)?;
-    let source = Source::open(session, request.store)?;
-    let before = if request.output.is_some() {
-        None
-    } else {
-        model_before(session, request.publish)
+    let source = Source::open(session, store)?;
+    let before = match output {
+        Some(_) => None,
+        None => model_before(session, is_for_all),
     };
-    let mut display = Display::timed(session.output);
+    let mut display = Display::new(session.output);
     let (model, read) = fit(&source, &priors, &mut display)?;
     drop(display);
     let mut fitted = Fitted {
         model: model.head().clone(),
-        path: request.output.map(shown).unwrap_or_default(),
+        path: output.map(shown).unwrap_or_default(),
         published: None,
-        in_use: request.output.is_none(),
+        in_use: output.is_none(),
         before,
         removed: Vec::new(),
         read,
     };
-    match request.output {
+    match output {
         Some(path) => place(path, &model.to_bytes())?,
-        None => keep(session, request.publish, &model, &mut fitted)?,
+        None => keep(session, is_for_all, &model, &mut fitted)?,
     }
     Ok(fitted)
 }
@@ -76,15 +71,9 @@ pub(crate) fn fit_model(session: &Session, request: &FitRequest<'_>) -> Result<F
 fn fit(source: &Source, priors: &Priors, display: &mut Display) -> Result<(Model, Counted), Error> {
     display.now("reading the recorded runs", false);
     let mut observations = source.observations()?;
-    let mut seen = 0_u64;
     let mut sample = Sample::default();
-    let counting = observations.by_ref().inspect(|observation| {
-        sample.add(observation);
-        seen += 1;
-        if seen.is_multiple_of(10_000) {
-            display.now(&format!("{seen} runs read"), false);
-        }
-    });
+    let counting = observations.by_ref();
+    let counting = counting.inspect(|observation| sample.add(observation));
     let fitted = Model::fit(counting, priors);
     // What went wrong in reading comes first: of a part of the runs nothing is made.
     let counted = source.finish(observations)?;
@@ -99,25 +88,13 @@ fn fit(source: &Source, priors: &Priors, display: &mut Display) -> Result<(Model
 
 /// Why there is no model, with what would help.
 fn unfit(why: &Unfit, counted: Counted, source: &Source) -> Error {
-    let more = match counted {
-        Counted { runs: 0, .. } => format!("`{}` holds no runs", source.store.path().display()),
-        Counted {
-            runs,
-            going_on,
-            unmeasured,
-            ..
-        } => {
-            format!(
-                "there are {runs} runs: of {unmeasured} starts nothing was measured, {going_on} are still running"
-            )
-        }
+    let (runs, store) = (counted.runs, source.store.path().display());
+    let kind = match why {
+        Unfit::Unsolvable { .. } => Kind::Data,
+        _ => Kind::Missing,
     };
-    let kind = if matches!(why, Unfit::Unsolvable { .. }) {
-        Kind::Data
-    } else {
-        Kind::Missing
-    };
-    Error::new(kind, format!("{why}; {more}")).hinted(source.hint())
+    let message = format!("{why}; `{store}` has {runs} runs");
+    Error::new(kind, message).hinted(source.hint())
 }
 
 /// The name of the model whose place the new one takes: with `--publish` the site's, else the user's own.

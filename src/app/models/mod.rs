@@ -2,7 +2,6 @@
 
 mod exposed;
 pub(crate) mod fit;
-mod opened;
 mod publish;
 pub(crate) mod recorded;
 mod shelf;
@@ -15,14 +14,14 @@ use nix::unistd::geteuid;
 
 use crate::app::accounts::user_name;
 use crate::app::error::{Error, Kind, failure};
-use crate::app::job::source::open;
+use crate::app::job::source::{cannot_read, open};
 use crate::app::session::Session;
 use crate::config::Owner;
 use crate::learn::model::Model;
 
 use exposed::{Exposed, Others, exposed};
 use publish::place;
-use shelf::{Shelf, is_name};
+use shelf::{Shelf, is_name, model_in};
 
 /// Whose a model is, and where it lies.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -103,7 +102,7 @@ pub(crate) fn meant(session: &Session) -> Result<(Model, Origin), Error> {
     let Some(shelf) = Shelf::open(session)? else {
         return Err(
             failure!(Missing, "there is no model `{name}`: you have fitted none")
-                .hinted("`dlrun model fit` makes one"),
+                .hinted("`dlrun model fit` creates one"),
         );
     };
     let (model, path) = shelf.model(name)?;
@@ -127,7 +126,7 @@ fn in_use(session: &Session) -> Result<(Model, Origin), Error> {
         );
         // Nobody named it, so it is no name that is wrong.
         Error::new(Kind::Data, message).hinted(
-            "`dlrun model fit` makes one of your recorded runs; `--store DB` of imported ones",
+            "create one from your recorded runs: `dlrun model fit`; from imported ones: `--store DB`",
         )
     })
 }
@@ -214,13 +213,6 @@ fn warn_of_others(session: &Session, origin: &Origin) {
 
 /// Reads a model out of any file.
 fn read_file(path: &Path) -> Result<Model, Error> {
-    let unreadable = |error: std::io::Error| {
-        let kind = match error.kind() {
-            std::io::ErrorKind::NotFound | std::io::ErrorKind::NotADirectory => Kind::Missing,
-            std::io::ErrorKind::PermissionDenied => Kind::NotPermitted,
-            _ => Kind::TryAgain,
-        };
-        Error::new(kind, format!("cannot read `{}`: {error}", path.display()))
-    };
-    opened::model_in(open(path).map_err(unreadable)?, path)
+    let file = open(path).map_err(|error| cannot_read(path.display(), &error))?;
+    model_in(file, path)
 }

@@ -8,7 +8,6 @@ use std::path::Path;
 use nix::unistd::geteuid;
 
 use super::exposed::{Exposed, Others, exposed};
-use crate::app::accounts::user_name;
 use crate::app::error::{Error, Kind, failure};
 use crate::app::replaced_file::{OTHER_OUTPUT, cannot_write, replace_file};
 use crate::foundation::filesystem::directory;
@@ -69,16 +68,9 @@ fn not_by_root(path: &Path, found: &Exposed) -> Error {
         path.display()
     );
     let place = found.path.display();
-    let name = match found.to {
-        Others::Owner(uid) => user_name(uid),
-        Others::Group(_) | Others::All => None,
-    };
-    let hint = match (found.to, name) {
-        (Others::Owner(_), Some(name)) => {
-            format!("publish as that user, `runuser -u {name} -- dlrun model fit --publish`, or ")
-        }
-        (Others::Owner(_), None) => "publish as that user, or ".to_owned(),
-        (Others::Group(_) | Others::All, _) => format!("`chmod go-w '{place}'`, or "),
+    let hint = match found.to {
+        Others::Owner(_) => "publish as that user, or ".to_owned(),
+        Others::Group(_) | Others::All => format!("`chmod go-w '{place}'`, or "),
     };
     Error::new(Kind::NotPermitted, message).hinted(hint + OTHER_PLACE)
 }

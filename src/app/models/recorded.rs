@@ -53,9 +53,9 @@ impl Source {
     /// What to do where there are too few runs.
     pub(crate) fn hint(&self) -> &'static str {
         if self.is_own {
-            "`dlrun submit` and `dlrun bench run` record runs, `dlrun import` takes in those of others"
+            "`dlrun submit` and `dlrun bench run` record runs, `dlrun import` imports those of others"
         } else {
-            "`dlrun import --store DB FILE` takes runs in"
+            "`dlrun import --store DB FILE` imports runs"
         }
     }
 }

@@ -1,11 +1,14 @@
 //! The models of a user: files `NAME.model` in `models` of the state directory, and `current`, which names the one in use.
 
-use std::path::PathBuf;
+use std::fs::File;
+use std::io::Read;
+use std::path::{Path, PathBuf};
 
-use crate::app::error::{Error, failure};
+use crate::app::error::{Error, Kind, failure};
+use crate::app::job::source::cannot_read;
 use crate::app::session::Session;
 use crate::foundation::private::{PrivateDir, if_there};
-use crate::learn::model::Model;
+use crate::learn::model::{Model, Unreadable};
 
 /// How names of model files end.
 const ENDING: &str = ".model";
@@ -80,13 +83,13 @@ impl Shelf {
                 error.into()
             })?;
         let path = self.path(name);
-        Ok((super::opened::model_in(file, &path)?, path))
+        Ok((model_in(file, &path)?, path))
     }
 
     fn hint(&self) -> String {
         match self.names() {
             Ok(names) if !names.is_empty() => format!("there are: {}", names.join(", ")),
-            _ => "`dlrun model fit` makes one".to_owned(),
+            _ => "`dlrun model fit` creates one".to_owned(),
         }
     }
 
@@ -142,6 +145,38 @@ impl Shelf {
         }
         Ok(names)
     }
+}
+
+/// No model's file is larger, in bytes.
+const MOST: u64 = 1 << 30;
+
+/// Reads the model in `file`, which `path` names.
+pub(super) fn model_in(file: File, path: &Path) -> Result<Model, Error> {
+    let unreadable = |error| cannot_read(path.display(), &error);
+    if !file.metadata().map_err(unreadable)?.is_file() {
+        return Err(failure!(Data, "`{}` is not a file", path.display()));
+    }
+    let mut bytes = Vec::new();
+    file.take(MOST)
+        .read_to_end(&mut bytes)
+        .map_err(unreadable)?;
+    Model::from_bytes(&bytes).map_err(|why| unusable(&why, path))
+}
+
+/// Why a model cannot be used.
+fn unusable(why: &Unreadable, path: &Path) -> Error {
+    let (kind, hint) = match why {
+        Unreadable::Newer { .. } => (
+            Kind::Config,
+            "use the dlrun that wrote it, or fit another with this one: `dlrun model fit`",
+        ),
+        _ => (Kind::Data, "`dlrun model fit` makes another"),
+    };
+    Error::new(
+        kind,
+        format!("cannot use the model `{}`: {why}", path.display()),
+    )
+    .hinted(hint)
 }
 
 #[cfg(test)]

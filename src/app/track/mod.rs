@@ -9,12 +9,12 @@ mod run_state;
 use std::collections::BTreeSet;
 use std::path::PathBuf;
 
-use crate::app::error::{Error, failure};
+use crate::app::error::{Error, Kind, failure};
 use crate::app::session::Session;
 use crate::foundation::clock::now_ms;
 use crate::foundation::diagnostic::chain;
 use crate::foundation::private::FileError;
-use crate::job::{JobState, RunId};
+use crate::job::{ArraySpec, JobState, RunId};
 use crate::plan::Plan;
 use crate::record::rundir::{Reading, RunDir, StateDir, deliver_late};
 use crate::record::store::{Store, StoreFault};
@@ -43,16 +43,30 @@ impl Tracked {
         (self.status.state == JobState::Pending)
             .then(|| adapter_for(self.record.scheduler).meaning_of_reason(reason))?
     }
+
+    /// Refuses elements that its array does not have.
+    pub(crate) fn expect_elements(&self, asked: &ArraySpec) -> Result<(), Error> {
+        let run_id = &self.record.run_id;
+        let Some(array) = &self.record.array else {
+            return Err(failure!(Usage, "run {run_id} is not an array"));
+        };
+        match asked.indexes().find(|index| !array.contains(*index)) {
+            None => Ok(()),
+            Some(index) => Err(failure!(Missing, "run {run_id} has no element {index}")
+                .hinted(format!("its elements are {array}"))),
+        }
+    }
+
     /// One element of its array in its place; what its attempts left is kept.
     pub(crate) fn element(mut self, index: u32) -> Result<Self, Error> {
+        let expected = self.expect_elements(&ArraySpec::of(&[index], None));
+        expected.map_err(|mut error| {
+            error.kind = Kind::Missing;
+            error
+        })?;
         let mut elements = std::mem::take(&mut self.elements).into_iter();
-        let Some(seen) = elements.find(|seen| seen.element == index) else {
-            let error = failure!(Missing, "run {} has no element {index}", self.record.run_id);
-            return Err(match &self.record.array {
-                Some(array) => error.hinted(format!("its elements are {array}")),
-                None => error.hinted("it is no array"),
-            });
-        };
+        let seen = elements.find(|seen| seen.element == index);
+        let seen = seen.ok_or_else(|| failure!(Missing, "element {index} is not known here"))?;
         let output = output_path(&self.record, Some(index));
         self.record.output = output.map(|path| path.to_string_lossy().into_owned());
         self.status = seen.status;
@@ -305,6 +319,11 @@ fn open_index(session: &Session, state: &StateDir) -> Result<Store, Error> {
     }
 }
 
+/// The plan that is kept with a run.
+pub(crate) fn plan_of(run: &RunDir) -> Option<Plan> {
+    serde_json::from_str(&run.read_plan().ok()?).ok()
+}
+
 /// The record of a run. A client that was killed between handing over and writing down left no job id; the job itself
 /// knows it.
 fn record_of(run: &RunDir) -> Result<RunRecord, FileError> {
@@ -322,11 +341,8 @@ fn record_of(run: &RunDir) -> Result<RunRecord, FileError> {
         .find_map(|mark| mark.job_id.clone());
     let nodes = || outcome.nodes.iter().find_map(|node| node.job_id.clone());
     if let Some(job_id) = marks.filter(|job_id| !job_id.0.is_empty()).or_else(nodes) {
-        let plan = run
-            .read_plan()
-            .ok()
-            .and_then(|text| serde_json::from_str::<Plan>(&text).ok());
-        let output = plan.map(|plan| output_file(&plan, &job_id).to_string_lossy().into_owned());
+        let output =
+            plan_of(run).map(|plan| output_file(&plan, &job_id).to_string_lossy().into_owned());
         record.output = record.output.or(output);
         record.job_id = Some(job_id);
         // Found again next time where it cannot be written down.

@@ -300,13 +300,13 @@ pub(crate) struct Show {
 
 const DOCTOR: &str = "Check what works here and what does not; exit code 78 if something fails
 
-Looks at the state directory and its index, the scheduler with its queues, nodes and accounting, dlrun on the nodes, clocks, \
+Looks at the state directory and its index, the scheduler with its queues, nodes and accounting, dlrun on the nodes, \
 container runtime, Python, the node daemon, GPUs and cgroups. Each finding comes with what to do about it. A scheduler that \
 gives no answer is a finding too.";
 
 const TOP: &str = "Show the runs of this node as they are now, with CPU, memory and GPUs
 
-What is shown comes from dlrund, the node's daemon. Keys: arrows or j and k choose a run, s sorts, q quits. CPU% is 100 for each \
+What is shown comes from dlrund, the node's daemon. Keys: arrows or j and k choose a run, q quits. CPU% is 100 for each \
 CPU kept busy, MEMORY what cannot be dropped; a GPU is idle where no process of the run is on it. Without a terminal one table is \
 printed. With --json there is one object for each interval and line.";
 
@@ -448,7 +448,6 @@ pub(crate) struct Words {
 #[derive(Debug, Clone, Copy, ValueEnum)]
 pub(crate) enum WordKind {
     Runs,
-    Queues,
     Images,
     Keys,
 }

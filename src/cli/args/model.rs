@@ -1,6 +1,6 @@
 //! `dlrun model`: its verbs and their arguments.
 
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 use clap::{Args, Subcommand, ValueHint};
 
@@ -17,7 +17,7 @@ pub(crate) enum ModelVerb {
     /// Learn from the recorded runs how long trainings take
     #[command(long_about = FIT)]
     Fit(ModelFit),
-    /// Show what a model has learned, from how many runs, and what it cannot say
+    /// Show what a model has learned, from how many runs, and how good it is
     Show(ModelShow),
     /// Evaluate the model on held-out runs
     #[command(long_about = EVALUATE)]
@@ -37,15 +37,6 @@ Parts of the recorded runs are held back in turn, a model is fitted on the rest,
 measured.";
 
 impl ModelVerb {
-    /// The model that is asked for, by name or file.
-    pub(crate) fn model(&self) -> Option<&Path> {
-        match self {
-            Self::Show(args) => args.model.as_deref(),
-            Self::Predict(args) => args.model.as_deref(),
-            Self::Fit(_) | Self::Evaluate(_) => None,
-        }
-    }
-
     /// The scheduler that is asked for.
     pub(crate) fn scheduler(&self) -> Option<&str> {
         match self {

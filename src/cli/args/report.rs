@@ -3,6 +3,7 @@
 use std::path::PathBuf;
 
 use clap::{Args, ValueEnum, ValueHint};
+use serde::Serialize;
 
 /// What `dlrun report --help` says beside its options.
 pub(super) const ABOUT: &str = "Write a report of a run, or of several side by side
@@ -29,20 +30,12 @@ pub(crate) struct Report {
     pub(crate) history: bool,
 }
 
-#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum, Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+#[serde(rename_all = "snake_case")]
 pub(crate) enum ReportFormat {
     /// One page for a browser
     Html,
     /// All numbers, as --json writes them
     Json,
-}
-
-impl ReportFormat {
-    /// As in `--format`, and as files end.
-    pub(crate) fn as_str(self) -> &'static str {
-        match self {
-            Self::Html => "html",
-            Self::Json => "json",
-        }
-    }
 }

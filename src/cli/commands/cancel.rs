@@ -40,7 +40,7 @@ pub(crate) fn run(session: &Session, args: &Cancel) -> Result<u8, Error> {
     };
     let tracked = tracker.refresh(&run_ids, false)?;
     if let (Some(asked), Some(tracked)) = (&args.element, tracked.first()) {
-        expect_elements(asked, tracked)?;
+        tracked.expect_elements(asked)?;
     }
     let (mut runs, mut text, mut failures) = (Vec::new(), String::new(), Vec::new());
     for tracked in tracked {
@@ -86,18 +86,6 @@ fn named(tracker: &mut Tracker<'_>, texts: &[String]) -> Result<Vec<RunId>, Erro
         }
     }
     Ok(run_ids)
-}
-
-fn expect_elements(asked: &ArraySpec, tracked: &Tracked) -> Result<(), Error> {
-    let run_id = &tracked.record.run_id;
-    let Some(array) = &tracked.record.array else {
-        return Err(Error::new(Kind::Usage, format!("run {run_id} is no array")));
-    };
-    let Some(index) = asked.indexes().find(|index| !array.contains(*index)) else {
-        return Ok(());
-    };
-    let message = format!("run {run_id} has no element {index}");
-    Err(Error::new(Kind::Missing, message).hinted(format!("its elements are {array}")))
 }
 
 /// Cancels a run or the elements of it that are not over; returns what is reported as JSON and as text.

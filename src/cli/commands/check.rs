@@ -5,8 +5,9 @@ use serde::Serialize;
 use crate::app::error::Error;
 use crate::app::job::load::{Against, Job, JobRequest, SiteAsked};
 use crate::app::job::refusal::dry_run;
+use crate::app::output::Output;
 use crate::app::session::Session;
-use crate::job::SchedulerKind;
+use crate::job::{SchedulerKind, schema};
 
 /// What was found out about a job file.
 #[derive(Serialize)]
@@ -60,6 +61,12 @@ pub(crate) fn run(session: &Session, args: &JobRequest) -> Result<u8, Error> {
         lines.push(text);
     }
     session.answer(&answer, &(lines.join("\n") + "\n"))
+}
+
+/// Prints the JSON Schema of the job file.
+pub(crate) fn schema(output: Output) -> Result<u8, Error> {
+    let schema = schema::schema();
+    output.document(&schema, &format!("{schema:#}\n"))
 }
 
 /// What was compared, and what could not be.

@@ -27,7 +27,7 @@ pub(crate) fn run(output: Output, args: &Completions) -> Result<u8, Error> {
     output.document(&answer, &answer.script)
 }
 
-/// Adds runs, queues and images, which `dlrun words` lists. Other shells complete verbs and options.
+/// Adds runs, images and keys of the job file, which `dlrun words` lists. Other shells complete verbs and options.
 fn with_words(shell: Shell, script: &str) -> String {
     match shell {
         Shell::Bash => format!("{script}{BASH}"),
@@ -37,8 +37,6 @@ fn with_words(shell: Shell, script: &str) -> String {
                 let is_of = |names: &[&str]| names.iter().any(|name| line.contains(name));
                 let kind = if is_of(&[":run -- ", ":runs -- ", "--run="]) {
                     "runs"
-                } else if is_of(&["--queue="]) {
-                    "queues"
                 } else if is_of(&["--set="]) {
                     "keys"
                 } else if is_of(&[":name -- Its name in the catalogue", ":images -- "]) {
@@ -70,7 +68,6 @@ _dlrun_with_words() {
     esac
     case $before in
     --run) kind=runs ;;
-    --queue) kind=queues ;;
     --set) kind=keys; compopt -o nospace 2> /dev/null ;;
     -*) kind= ;;
     esac
@@ -91,7 +88,6 @@ complete -F _dlrun_with_words -o bashdefault -o default dlrun
 
 const ZSH: &str = r#"
 _dlrun_runs() { local -a words; words=(${(f)"$(dlrun words runs 2> /dev/null)"}); compadd -a words }
-_dlrun_queues() { local -a words; words=(${(f)"$(dlrun words queues 2> /dev/null)"}); compadd -a words }
 _dlrun_keys() { local -a words; words=(${(f)"$(dlrun words keys 2> /dev/null)"}); compadd -S '' -a words }
 _dlrun_images() { local -a words; words=(${(f)"$(dlrun words images 2> /dev/null)"}); compadd -a words }
 "#;
@@ -100,7 +96,6 @@ const FISH: &str = r#"
 complete -c dlrun -n "__fish_seen_subcommand_from show report logs wait cancel prune" -f -a "(dlrun words runs 2> /dev/null)"
 complete -c dlrun -n "__fish_seen_subcommand_from image" -a "(dlrun words images 2> /dev/null)"
 complete -c dlrun -l set -x -a "(dlrun words keys 2> /dev/null)"
-complete -c dlrun -l queue -x -a "(dlrun words queues 2> /dev/null)"
 "#;
 
 /// The command without its inner verbs: the generators would offer hidden ones too.

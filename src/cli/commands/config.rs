@@ -53,7 +53,7 @@ pub(crate) fn events_module(output: Output) -> Result<u8, Error> {
 pub(crate) fn run(session: &Session) -> Result<u8, Error> {
     let settings = session.settings.all();
     let answer = ShownSettings {
-        settings: settings.iter().map(ShownSetting::new).collect(),
+        settings: settings.iter().map(shown).collect(),
     };
     let rows = settings.iter().map(|setting| {
         [
@@ -67,15 +67,13 @@ pub(crate) fn run(session: &Session) -> Result<u8, Error> {
     session.answer(&answer, &text)
 }
 
-impl<'a> ShownSetting<'a> {
-    fn new(setting: &'a Setting) -> Self {
-        Self {
-            name: setting.key.name,
-            value: setting.value.as_ref().map(ToString::to_string),
-            origin: &setting.origin,
-            from: setting.origin.to_string(),
-            about: setting.key.about,
-            variable: setting.key.variable(),
-        }
+fn shown(setting: &Setting) -> ShownSetting<'_> {
+    ShownSetting {
+        name: setting.key.name,
+        value: setting.value.as_ref().map(ToString::to_string),
+        origin: &setting.origin,
+        from: setting.origin.to_string(),
+        about: setting.key.about,
+        variable: setting.key.variable(),
     }
 }

@@ -35,15 +35,15 @@ struct ConvertedNote<'a> {
 
 /// Runs the verb.
 pub(crate) fn run(output: Output, args: &Convert) -> Result<u8, Error> {
-    let mut shown = args.file.to_string_lossy();
+    let mut name = args.file.to_string_lossy();
     let (text, place) = if args.file == Path::new("-") {
-        shown = "standard input".into();
-        (read_text(std::io::stdin().lock(), &shown)?, None)
+        name = "standard input".into();
+        (read_text(std::io::stdin().lock(), &name)?, None)
     } else {
         (read(&args.file)?, Some(script_place(args)?))
     };
     let converted = convert(&text, place.as_ref())
-        .map_err(|problems| Error::in_file(Kind::JobFile, &shown, &text, problems))?;
+        .map_err(|problems| Error::in_file(Kind::JobFile, &name, &text, problems))?;
     if let Some(path) = &args.output {
         write(path, &converted.job_file)?;
     }
@@ -60,7 +60,7 @@ pub(crate) fn run(output: Output, args: &Convert) -> Result<u8, Error> {
     let answer = ConvertedJob {
         from: converted.format.as_str(),
         job_file: &converted.job_file,
-        notes: notes.map(|note| ConvertedNote::new(note, &text)).collect(),
+        notes: notes.map(|note| shown(note, &text)).collect(),
     };
     output.document(&answer, printed)
 }
@@ -97,16 +97,14 @@ fn write(path: &Path, text: &str) -> Result<(), Error> {
     })
 }
 
-impl ConvertedNote<'_> {
-    fn new<'a>(note: &'a Note, text: &str) -> ConvertedNote<'a> {
-        let at = note.span.as_ref().map(|span| span.start);
-        let place = at.and_then(|at| line_and_column(at, text));
-        ConvertedNote {
-            about: &note.about,
-            message: &note.message,
-            line: place.map(|(line, _)| line),
-            column: place.map(|(_, column)| column),
-            refusal: note.is_refusal,
-        }
+fn shown<'a>(note: &'a Note, text: &str) -> ConvertedNote<'a> {
+    let at = note.span.as_ref().map(|span| span.start);
+    let (line, column) = at.and_then(|at| line_and_column(at, text)).unzip();
+    ConvertedNote {
+        about: &note.about,
+        message: &note.message,
+        line,
+        column,
+        refusal: note.is_refusal,
     }
 }

@@ -3,9 +3,8 @@
 use crate::app::doctor::{Examination, Level, examine};
 use crate::app::error::{Error, Kind};
 use crate::app::session::Session;
-use crate::cli::table::{fitted, headed, table};
+use crate::cli::table::{fitted, headed, one_line, table};
 use crate::config::site::{NodeType, Queue, SiteModel, described};
-use crate::foundation::diagnostic::printable;
 
 /// Runs the verb.
 pub(crate) fn run(session: &Session) -> Result<u8, Error> {
@@ -19,7 +18,8 @@ fn to_text(examination: &Examination) -> String {
     let mut table = table();
     for finding in &examination.findings {
         let text = one_line(&finding.text);
-        table.add_row([finding.level.word(), finding.check, &text]);
+        let level = format!("{:?}", finding.level).to_lowercase();
+        table.add_row([&level, finding.check, &text]);
         if let Some(advice) = &finding.advice {
             table.add_row(["", "", &format!("  -> {}", one_line(advice))]);
         }
@@ -33,10 +33,6 @@ fn to_text(examination: &Examination) -> String {
         }
     }
     text
-}
-
-fn one_line(text: &str) -> String {
-    printable(text).replace('\n', " ")
 }
 
 /// The items, or a word where there are none.

@@ -44,20 +44,17 @@ fn to_text(seen: &Seen) -> String {
 
 /// The reason, and what Slurm means by it.
 fn reason(job: &JobSeen, is_slurm: bool) -> String {
-    let words = job.reason.clone().unwrap_or_default();
-    let meaning = slurm_reason_meaning(&words).filter(|_| is_slurm && job.state == "pending");
+    let words = job.reason.as_deref().unwrap_or_default();
+    let meaning = slurm_reason_meaning(words).filter(|_| is_slurm && job.state == "pending");
     let start = job.expected_start.as_ref();
     let start = start.map(|start| format!("expected to start {}", printed(start)));
-    let known: Vec<String> = meaning
-        .map(str::to_owned)
-        .into_iter()
-        .chain(start)
-        .collect();
-    match (words.as_str(), known.join("; ")) {
-        ("", known) => known,
-        (_, known) if known.is_empty() => words,
-        (_, known) => format!("{words}: {known}"),
-    }
+    let mut known = vec![
+        words,
+        meaning.unwrap_or_default(),
+        start.as_deref().unwrap_or_default(),
+    ];
+    known.retain(|part| !part.is_empty());
+    known.join("; ")
 }
 
 fn exit(job: &JobSeen) -> String {

@@ -3,7 +3,7 @@
 use serde::Serialize;
 
 use crate::app::error::Error;
-use crate::app::runs::{Filter, ListRequest, RunRow, list_runs};
+use crate::app::runs::{Filter, RunRow, list_runs, list_store};
 use crate::app::session::Session;
 use crate::app::times::{ago, seconds_between};
 use crate::cli::args::List;
@@ -45,15 +45,12 @@ pub(crate) fn run(session: &Session, args: &List) -> Result<u8, Error> {
         name: args.name.clone(),
         states: state.into_iter().collect(),
     };
-    let request = ListRequest {
-        filter,
-        limit: args.limit,
-        store: args.store.as_deref(),
-        reindex: args.reindex,
-        history: args.history,
+    let rows = match &args.store {
+        Some(path) => list_store(path, &filter, args.limit)?,
+        None => list_runs(session, &filter, args.limit, args.reindex, args.history)?,
     };
     // Nothing was submitted yet: that is an answer, not a failure.
-    let Some(rows) = list_runs(session, &request)? else {
+    let Some(rows) = rows else {
         let place = session.settings.state_dir().display();
         let text = format!("no runs in {place}; `dlrun submit JOB_FILE` makes one\n");
         return session.answer(&Runs::<ListedRun<'_>> { runs: Vec::new() }, &text);

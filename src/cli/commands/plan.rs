@@ -5,6 +5,7 @@ use serde::Serialize;
 use crate::app::error::Error;
 use crate::app::job::load::{Against, Job, SiteAsked};
 use crate::app::job::submit::submit_command;
+use crate::app::output::terminal_columns;
 use crate::app::session::Session;
 use crate::cli::args::JobFile;
 use crate::plan::{Candidate, HIDDEN, ImageCandidate, Plan, describe, is_secret};
@@ -34,7 +35,7 @@ pub(crate) fn run(session: &Session, args: &JobFile) -> Result<u8, Error> {
         .unwrap_or_default();
     let text = format!(
         "{}{site}  submit by: {}\n",
-        describe(&job.plan, session.output.columns()),
+        describe(&job.plan, terminal_columns().map_or(100, usize::from)),
         shown
     );
     let answer = Planned {

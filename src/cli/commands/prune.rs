@@ -3,13 +3,13 @@
 use std::collections::BTreeSet;
 
 use crate::app::error::{Error, Kind};
-use crate::app::prune::{Chosen, PruneRequest, Pruned, prune};
+use crate::app::prune::{Chosen, Pruned, prune};
 use crate::app::session::Session;
 use crate::app::times::{ago, parse_time};
 use crate::cli::args::Prune;
 use crate::cli::table::headed;
 use crate::foundation::clock::now_ms;
-use crate::foundation::units::Bytes;
+use crate::foundation::units::{Bytes, counted};
 
 /// Runs the verb. Without `--yes` it only shows what would go.
 pub(crate) fn run(session: &Session, args: &Prune) -> Result<u8, Error> {
@@ -21,13 +21,7 @@ pub(crate) fn run(session: &Session, args: &Prune) -> Result<u8, Error> {
     let age = args.older_than.as_deref();
     let before = age.map(|age| parse_time(age, now_ms())).transpose();
     let before = before.map_err(|why| Error::new(Kind::Usage, why))?;
-    let request = PruneRequest {
-        runs: &args.runs,
-        before,
-        keep: args.keep,
-        delete: args.yes,
-    };
-    let pruned = prune(session, &request)?;
+    let pruned = prune(session, &args.runs, before, args.keep, args.yes)?;
     session.answer(&pruned, &to_text(&pruned, args.yes))?;
     let is_done = !args.yes || pruned.runs.iter().all(|one| one.deleted);
     Ok(if is_done { 0 } else { Kind::CannotWrite.code() })
@@ -53,8 +47,7 @@ fn to_text(Pruned { runs, left }: &Pruned, is_done: bool) -> String {
     let heads = ["RUN", "NAME", "STATE", "ENDED", "RECORDS"];
     let rows = headed(heads, chosen.iter().map(row));
     let bytes = Bytes(chosen.iter().map(|one| one.bytes).sum());
-    let plural = if chosen.len() == 1 { "" } else { "s" };
-    let size = format!("{} run{plural}, {bytes}", chosen.len());
+    let size = format!("{}, {bytes}", counted(chosen.len() as u64, "run"));
     match is_done {
         true => format!("{rows}deleted {size}\n"),
         false => format!("{rows}would delete {size}; `--yes` deletes\n"),

@@ -10,6 +10,7 @@ use crate::app::replaced_file::{OTHER_OUTPUT, may_write, write_over};
 use crate::app::report::report_of;
 use crate::app::session::Session;
 use crate::cli::args::{Report as Arguments, ReportFormat};
+use crate::foundation::units::Bytes;
 use crate::job::RunId;
 use crate::report::Report;
 
@@ -18,7 +19,7 @@ use crate::report::Report;
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 pub(crate) struct WrittenReport<'a> {
     file: Cow<'a, str>,
-    format: &'static str,
+    format: ReportFormat,
     bytes: usize,
     runs: Vec<&'a RunId>,
 }
@@ -48,11 +49,15 @@ pub(crate) fn run(session: &Session, args: &Arguments) -> Result<u8, Error> {
     let runs = report.runs.iter();
     let answer = WrittenReport {
         file: path.to_string_lossy(),
-        format: format.as_str(),
+        format,
         bytes: written.len(),
         runs: runs.map(|run| &run.record.run_id).collect(),
     };
-    let text = format!("wrote {} ({})\n", path.display(), size(written.len()));
+    let text = format!(
+        "wrote {} ({})\n",
+        path.display(),
+        Bytes(written.len() as u64)
+    );
     session.answer(&answer, &text)
 }
 
@@ -82,12 +87,4 @@ fn default_path(report: &Report) -> PathBuf {
         count => format!("-and-{}-more", count - 1),
     };
     PathBuf::from(format!("dlrun-report-{name}{more}.html"))
-}
-
-fn size(bytes: usize) -> String {
-    if bytes < 1_000_000 {
-        format!("{} kB", bytes.div_ceil(1000))
-    } else {
-        format!("{:.1} MB", bytes as f64 / 1e6)
-    }
 }

@@ -6,7 +6,6 @@ use serde::Serialize;
 use crate::app::error::Error;
 use crate::app::runs::run_completions;
 use crate::app::session::Session;
-use crate::app::site::kept_queues;
 use crate::cli::args::{WordKind, Words};
 use crate::job::schema::keys;
 
@@ -22,15 +21,11 @@ pub(crate) struct Completable {
 /// Runs the verb.
 pub(crate) fn run(session: &Session, args: &Words) -> Result<u8, Error> {
     let names = || {
-        let entries = session.catalogue().map(|catalogue| catalogue.entries);
-        entries
-            .unwrap_or_default()
-            .into_iter()
-            .map(|entry| entry.name)
+        let catalogue = Session::quiet_catalogue().unwrap_or_default();
+        catalogue.entries.into_iter().map(|entry| entry.name)
     };
     let mut words = match args.kind {
         WordKind::Runs => run_completions(session, RUNS).unwrap_or_default(),
-        WordKind::Queues => kept_queues(session),
         WordKind::Images => names().collect(),
         WordKind::Keys => keys().iter().map(|key| format!("{key}=")).collect(),
     };
@@ -39,7 +34,7 @@ pub(crate) fn run(session: &Session, args: &Words) -> Result<u8, Error> {
     session.answer(&Completable { words }, &text)
 }
 
-/// Says whether no shell reads anything into a word: names of imported runs, queues and images are written by others.
+/// Says whether no shell reads anything into a word: names of imported runs and images are written by others.
 fn is_harmless(word: &str) -> bool {
     !word.is_empty()
         && word

@@ -4,7 +4,7 @@ use serde::Serialize;
 
 use crate::app::error::Error;
 use crate::app::insight;
-use crate::app::runs::{AttemptSeen, ShowRequest, look_at_run};
+use crate::app::runs::{AttemptSeen, look_at_run};
 use crate::app::session::Session;
 use crate::cli::args::Show;
 use crate::cli::elements;
@@ -27,13 +27,8 @@ pub(crate) struct ShownRun<'a> {
 
 /// Runs the verb.
 pub(crate) fn run(session: &Session, args: &Show) -> Result<u8, Error> {
-    let request = ShowRequest {
-        run: &args.run,
-        element: args.element,
-        store: args.store.as_deref(),
-        history: args.history,
-    };
-    let mut shown = look_at_run(session, &request)?;
+    let store = args.store.as_deref();
+    let mut shown = look_at_run(session, &args.run, args.element, store, args.history)?;
     let Some(dir) = &shown.dir else {
         let answer = ShownRun {
             run: summary::run_answer(&shown.tracked, None),

@@ -8,7 +8,7 @@ use serde::Serialize;
 use crate::app::error::{Error, Kind};
 use crate::app::exit_code::{code_of_state, own_code};
 use crate::app::job::load::{Against, Job};
-use crate::app::job::submit::{prepare, show_choices, submit};
+use crate::app::job::submit::{new_run_id, prepare, show_choices, submit};
 use crate::app::session::Session;
 use crate::app::track::Tracker;
 use crate::app::wait::{self, Watched};
@@ -35,7 +35,7 @@ pub(crate) fn run(session: &Session, args: &Submit) -> Result<u8, Error> {
     show_choices(session, &job.plan);
     prepare(session, &job)?;
     job.build_image(session)?;
-    let (record, run) = submit(session, &job)?;
+    let (record, run) = submit(session, &job, new_run_id()?)?;
     let Some(how) = args.wait else {
         return show_submitted(session, &record, run.path());
     };
@@ -58,14 +58,10 @@ pub(crate) fn run(session: &Session, args: &Submit) -> Result<u8, Error> {
 }
 
 fn submitted_line(record: &RunRecord) -> String {
-    format!("submitted {} as {}", record.name, run_text(record))
-}
-
-/// `run a1b2c3 (slurm job 12)`
-fn run_text(record: &RunRecord) -> String {
     let job = record.job_id.as_ref().map(|job| format!(" job {job}"));
     let (scheduler, job) = (record.scheduler.as_str(), job.unwrap_or_default());
-    format!("run {} ({scheduler}{job})", short(&record.run_id))
+    let (name, run) = (&record.name, short(&record.run_id));
+    format!("submitted {name} as run {run} ({scheduler}{job})")
 }
 
 /// The first letters of an id: six are unique among thousands of runs, and `list` shows what is enough.

@@ -1,7 +1,6 @@
 //! `dlrun timings`: what would be recognised in a saved output, by whom and from which lines.
 
-use std::io::{ErrorKind, Read};
-use std::path::Path;
+use std::io::ErrorKind;
 
 use serde::Serialize;
 
@@ -48,14 +47,8 @@ pub(crate) fn run(output: Output, args: &Timings) -> Result<u8, Error> {
             .hinted("docs/job-file.md lists the groups of `[timing]`")
     })?;
     let mut follower = follower.of_saved();
-    let mut shown = args.file.to_string_lossy();
-    let mut from: Box<dyn Read> = if args.file == Path::new("-") {
-        shown = "standard input".into();
-        Box::new(std::io::stdin().lock())
-    } else {
-        let hint = "name the file that holds the output";
-        Box::new(source::open_file(&args.file, hint)?)
-    };
+    let hint = "name the file that holds the output";
+    let (mut from, shown) = source::open_input(&args.file, hint)?;
     let mut buffer = vec![0; PORTION];
     let (mut bytes, mut lines) = (0, 0);
     loop {

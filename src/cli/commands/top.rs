@@ -13,11 +13,9 @@ use crate::observe::client::ClientError;
 
 /// How long a stream of objects waits for a daemon that is restarted.
 const RESTART_PATIENCE: Duration = Duration::from_secs(30);
-/// Where a sample is waited for, how long after it should have come, and how often it is asked for.
-const SAMPLE_GRACE: Duration = Duration::from_millis(500);
+/// How long a second sample is waited for beyond the interval, and how often it is asked for.
+const SAMPLE_PATIENCE: Duration = Duration::from_secs(3);
 const SAMPLE_PAUSE: Duration = Duration::from_millis(100);
-/// Refreshes between two questions for the daemon's own state.
-const STATUS_EVERY: u32 = 10;
 
 /// Runs the verb.
 pub(crate) fn run(session: &Session, args: &Top) -> Result<u8, Error> {
@@ -54,13 +52,11 @@ fn absent(error: ClientError) -> Error {
         .hinted("`dlrun show RUN` shows what is known of a run without it")
 }
 
-/// The board after an interval, and after at least a sample: without two there are no rates.
+/// The board after an interval, and after a second sample where one comes soon: without two there are no rates.
 fn once(feed: &mut Feed, interval: Duration) -> Result<Board, Error> {
     let mut board = Board::default();
     board.take(feed.picture()?);
-    let daemons = feed.status().map_or(0, |status| status.interval_ms);
-    let sampled = Duration::from_millis(daemons) + SAMPLE_GRACE;
-    let latest = Instant::now() + interval.max(sampled);
+    let latest = Instant::now() + interval + SAMPLE_PATIENCE;
     sleep(interval);
     loop {
         board.take(feed.picture()?);
@@ -108,19 +104,12 @@ fn live(feed: &mut Feed, interval: Duration) -> Result<u8, Error> {
     board.take(feed.picture()?);
     let screen = Screen::open()?;
     let mut next = Instant::now();
-    let mut refreshes = 0_u32;
     loop {
         if Instant::now() >= next {
             match feed.picture() {
                 Ok(picture) => board.take(picture),
                 Err(error) => board.fail(chain_text(&error)),
             }
-            if refreshes.is_multiple_of(STATUS_EVERY)
-                && let Ok(status) = feed.status()
-            {
-                board.take_status(status);
-            }
-            refreshes = refreshes.wrapping_add(1);
             next = following(next, interval);
         }
         screen.draw(&board)?;

@@ -1,32 +1,19 @@
-//! The runs that `dlrun top` shows, in the order in which it shows them.
-
-use std::cmp::Ordering;
+//! The runs that `dlrun top` shows, and which of them is looked at.
 
 use super::feed::Picture;
 use super::watched::Watched;
-use crate::observe::protocol::DaemonStatus;
 use crate::record::MeasureKey;
-
-/// What the runs are sorted by: its name, and the figure, the greatest first. The first sorts by start, the oldest first.
-type Sort = (&'static str, fn(&Watched) -> Option<f64>);
-const SORTS: [Sort; 4] = [
-    ("start", |_| None),
-    ("CPU", |run| run.cpus),
-    ("memory", Watched::memory),
-    ("GPU", Watched::gpu_percent),
-];
 
 /// What a key means.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Key {
     Up,
     Down,
-    Sort,
     Quit,
 }
 
 /// What terminals send for each key. Ctrl-C comes as a letter where the terminal makes no signal of it.
-const KEYS: [(&[u8], Key); 9] = [
+const KEYS: [(&[u8], Key); 8] = [
     (b"q", Key::Quit),
     (b"\x03", Key::Quit),
     (b"k", Key::Up),
@@ -35,7 +22,6 @@ const KEYS: [(&[u8], Key); 9] = [
     (b"j", Key::Down),
     (b"\x1b[B", Key::Down),
     (b"\x1bOB", Key::Down),
-    (b"s", Key::Sort),
 ];
 
 /// The keys in what was typed; others are ignored.
@@ -55,16 +41,14 @@ pub(crate) struct Board {
     pub(super) host: String,
     /// The daemon's time, in Unix milliseconds UTC.
     pub(super) at_ms: u64,
-    /// In the order of the screen.
+    /// The oldest first.
     pub(super) runs: Vec<Watched>,
     /// Runs of other users that are left out.
     pub(super) hidden: usize,
     /// Whether runs of other users are shown.
     pub(super) all_users: bool,
-    pub(super) daemon: Option<DaemonStatus>,
     /// Why the figures are not new.
     pub(super) trouble: Option<String>,
-    pub(super) sort: usize,
     /// Which run is looked at. Its place is kept too, for when it ends.
     pub(super) selected: Option<(MeasureKey, usize)>,
 }
@@ -81,12 +65,6 @@ impl Board {
             let run = known.map(|at| former.swap_remove(at));
             self.runs.push(Watched::newer(run, view, user));
         }
-        self.put_in_order();
-    }
-
-    /// Takes in the daemon's own state.
-    pub(crate) fn take_status(&mut self, status: DaemonStatus) {
-        self.daemon = Some(status);
     }
 
     /// The daemon gave no answer; what was seen before stays.
@@ -109,11 +87,6 @@ impl Board {
         found.unwrap_or_else(|| (*place).min(self.runs.len().saturating_sub(1)))
     }
 
-    /// What the runs are sorted by.
-    pub(super) fn sorted_by(&self) -> &'static str {
-        SORTS[self.sort].0
-    }
-
     /// Does what a key means. False: the user quits.
     pub(crate) fn press(&mut self, key: Key) -> bool {
         let place = self.selected();
@@ -121,11 +94,6 @@ impl Board {
             Key::Quit => return false,
             Key::Up => self.select(place.saturating_sub(1)),
             Key::Down => self.select((place + 1).min(self.runs.len().saturating_sub(1))),
-            Key::Sort => {
-                self.select(place);
-                self.sort = (self.sort + 1) % SORTS.len();
-                self.put_in_order();
-            }
         }
         true
     }
@@ -133,19 +101,6 @@ impl Board {
     fn select(&mut self, place: usize) {
         let run = self.runs.get(place);
         self.selected = run.map(|run| (run.view.key.clone(), place));
-    }
-
-    fn put_in_order(&mut self) {
-        let figure = SORTS[self.sort].1;
-        self.runs.sort_by(|a, b| {
-            let by = match (figure(a), figure(b)) {
-                (Some(a), Some(b)) => b.total_cmp(&a),
-                (None, None) => Ordering::Equal,
-                (a, b) => b.is_some().cmp(&a.is_some()),
-            };
-            let start = |run: &Watched| (run.view.started_at_ms, run.view.key.clone());
-            by.then_with(|| start(a).cmp(&start(b)))
-        });
     }
 }
 
@@ -155,16 +110,11 @@ mod tests {
     use crate::cli::top::tests_board::{board, names};
 
     #[test]
-    fn keys_move_the_selection_and_sorting_keeps_it() {
+    fn keys_move_the_selection() {
         let mut board = board();
         assert_eq!(
             (names(&board), board.selected()),
             (vec!["mnist-cnn", "resnet", "idle"], 0)
-        );
-        assert!(board.press(Key::Down) && board.press(Key::Sort));
-        assert_eq!(
-            (names(&board), board.selected()),
-            (vec!["resnet", "mnist-cnn", "idle"], 0)
         );
         for _ in 0..5 {
             assert!(board.press(Key::Down));
@@ -180,8 +130,8 @@ mod tests {
     #[test]
     fn keys_are_found_in_what_was_typed() {
         assert_eq!(
-            keys(b"x\x1b[A\x1b[5~js\x1bOB\x1b"),
-            [Key::Up, Key::Down, Key::Sort, Key::Down]
+            keys(b"x\x1b[A\x1b[5~jq\x1bOB\x1b"),
+            [Key::Up, Key::Down, Key::Quit, Key::Down]
         );
     }
 
@@ -208,7 +158,7 @@ mod tests {
         assert_eq!((board.runs.len(), board.selected()), (2, 1));
         board.take(picture(Vec::new()));
         assert_eq!(board.selected(), 0);
-        assert!(board.press(Key::Down) && board.press(Key::Sort));
+        assert!(board.press(Key::Down));
     }
 
     #[test]

@@ -4,10 +4,11 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use nix::unistd::{Uid, User, getuid};
+use nix::unistd::getuid;
 
+use crate::app::accounts::user_name;
 use crate::observe::client::{ClientError, Daemon};
-use crate::observe::protocol::{DaemonStatus, Request, Response, RunView, RunsQuery};
+use crate::observe::protocol::{Request, Response, RunView, Runs, RunsQuery};
 
 /// How long an answer may take: the screen does not change meanwhile.
 const PATIENCE: Duration = Duration::from_secs(2);
@@ -15,7 +16,7 @@ const PATIENCE: Duration = Duration::from_secs(2);
 const RUNS_MOST: usize = 10_000;
 
 /// The runs of the node as the daemon lists them.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(crate) struct Picture {
     pub(super) host: String,
     /// The daemon's time, in Unix milliseconds UTC.
@@ -49,22 +50,11 @@ impl Feed {
         })
     }
 
-    /// How the daemon is.
-    pub(crate) fn status(&mut self) -> Result<DaemonStatus, ClientError> {
-        self.ask(&Request::Status, |response| match response {
-            Response::Status(status) => Some(*status),
-            _ => None,
-        })
-    }
-
     /// The runs now, of this user or of all that this user may see.
     pub(crate) fn picture(&mut self) -> Result<Picture, ClientError> {
         let mut picture = Picture {
-            host: String::new(),
-            at_ms: 0,
-            runs: Vec::new(),
-            hidden: 0,
             all_users: self.all_users,
+            ..Picture::default()
         };
         let mut skip = 0;
         loop {
@@ -72,10 +62,7 @@ impl Feed {
                 skip,
                 processes: false,
             };
-            let runs = self.ask(&Request::Runs(query), |response| match response {
-                Response::Runs(runs) => Some(runs),
-                _ => None,
-            })?;
+            let runs = self.ask(&Request::Runs(query))?;
             (picture.host, picture.at_ms) = (runs.host, runs.at_ms);
             skip += runs.runs.len();
             let is_last = !runs.more || runs.runs.is_empty() || skip >= RUNS_MOST;
@@ -96,23 +83,11 @@ impl Feed {
     }
 
     fn user(&mut self, uid: u32) -> String {
-        let name = || {
-            User::from_uid(Uid::from_raw(uid))
-                .ok()
-                .flatten()
-                .map(|user| user.name)
-        };
-        self.users
-            .entry(uid)
-            .or_insert_with(|| name().unwrap_or_else(|| uid.to_string()))
-            .clone()
+        let name = || user_name(uid).unwrap_or_else(|| uid.to_string());
+        self.users.entry(uid).or_insert_with(name).clone()
     }
 
-    fn ask<T>(
-        &mut self,
-        request: &Request,
-        of: impl Fn(Response) -> Option<T>,
-    ) -> Result<T, ClientError> {
+    fn ask(&mut self, request: &Request) -> Result<Runs, ClientError> {
         let mut daemon = match self.daemon.take() {
             Some(daemon) => daemon,
             None => Daemon::connect(&self.socket, PATIENCE)?,
@@ -124,8 +99,10 @@ impl Feed {
             }
             other => other?,
         };
-        let answer = of(response).ok_or_else(|| daemon.unexpected())?;
+        let Response::Runs(runs) = response else {
+            return Err(daemon.unexpected());
+        };
         self.daemon = Some(daemon);
-        Ok(answer)
+        Ok(runs)
     }
 }

@@ -1,24 +1,20 @@
 //! Figures and names in few characters.
 
-use crate::foundation::diagnostic::printable;
+pub(super) use crate::cli::table::one_line;
+use crate::cli::table::or_dash;
 use crate::foundation::units::Bytes;
 
-/// Text from outside on one line, which cannot drive the terminal.
-pub(super) fn one_line(text: &str) -> String {
-    printable(text).replace(['\n', '\t'], " ")
-}
-
 pub(super) fn bytes(bytes: Option<u64>) -> String {
-    bytes.map_or_else(|| "-".to_owned(), |bytes| Bytes(bytes).to_string())
+    or_dash(bytes.map(Bytes))
 }
 
 /// A number of CPUs in percent of one.
 pub(super) fn cpu_percent(cpus: Option<f64>) -> String {
-    cpus.map_or_else(|| "-".to_owned(), |cpus| format!("{:.0}", cpus * 100.0))
+    or_dash(cpus.map(|cpus| format!("{:.0}", cpus * 100.0)))
 }
 
 pub(super) fn percent(percent: Option<f64>) -> String {
-    percent.map_or_else(|| "-".to_owned(), |percent| format!("{percent:.0}%"))
+    or_dash(percent.map(|percent| format!("{percent:.0}%")))
 }
 
 /// Microseconds in a second as a share of the time, 0 to 1.

@@ -3,10 +3,10 @@
 use crossterm::style::{StyledContent, Stylize};
 
 use super::board::Board;
-use super::figures::{bytes, clock, cpu_percent, one_line, percent, share};
+use super::figures::{bytes, clock, one_line, percent, share};
 use super::table::{fitting, others};
 use super::watched::{Gpu, Watched};
-use crate::foundation::units::Bytes;
+use crate::foundation::units::{Bytes, counted};
 
 /// A line of the screen. Without colours (`NO_COLOR`) crossterm prints the rest of a style.
 pub(super) type Line = Vec<StyledContent<String>>;
@@ -15,8 +15,6 @@ pub(super) type Line = Vec<StyledContent<String>>;
 const ROWS_LEAST: usize = 3;
 /// With fewer lines below the header there are no details.
 const DETAILS_FROM: usize = 7;
-/// Characters after a curve, for its figures, and the shortest curve.
-const AFTER_CURVE: usize = 24;
 /// Events that are shown.
 const EVENTS: usize = 5;
 
@@ -33,11 +31,7 @@ pub(super) fn page(board: &Board, width: usize, height: usize) -> Vec<Line> {
     };
     body.resize(free, Line::new());
     lines.extend(body);
-    let keys = format!(
-        "q quit  j, k or arrows choose  s sort: {}",
-        board.sorted_by()
-    );
-    lines.push(vec![keys.dark_grey()]);
+    lines.push(vec!["q quit  j, k or arrows choose".to_owned().dark_grey()]);
     lines.truncate(height);
     lines.iter_mut().for_each(|line| cut(line, width));
     lines
@@ -63,25 +57,9 @@ fn cut(line: &mut Line, width: usize) {
 }
 
 fn header(board: &Board) -> Line {
-    let plural = if board.runs.len() == 1 { "" } else { "s" };
-    let runs = format!("  {} run{plural}{}", board.runs.len(), others(board));
-    let mut line = vec![one_line(&board.host).bold(), runs.stylize()];
-    let Some(daemon) = &board.daemon else {
-        return line;
-    };
-    // A slice of a divided GPU is not a separate one.
-    let gpus = daemon.gpus.iter().filter(|gpu| gpu.parent.is_none());
-    let names: Vec<&str> = gpus.map(|gpu| gpu.name.as_str()).collect();
-    if let [first, rest @ ..] = &names[..] {
-        let is_same = rest.iter().all(|name| name == first);
-        let name = if is_same { first } else { "GPUs" };
-        line.push(format!("  {} x {}", names.len(), one_line(name)).stylize());
-    }
-    if !daemon.problems.is_empty() || daemon.store.error.is_some() {
-        let problems = "  dlrund has problems: `dlrun doctor`".to_owned();
-        line.push(problems.dark_yellow().bold());
-    }
-    line
+    let runs = counted(board.runs.len() as u64, "run");
+    let runs = format!("  {runs}{}", others(board));
+    vec![one_line(&board.host).bold(), runs.stylize()]
 }
 
 /// The table, and below it the selected run, as far as there is room.
@@ -153,7 +131,6 @@ fn details(board: &Board, run: &Watched, width: usize) -> Vec<Line> {
         run.user
     );
     let mut lines = vec![vec![format!("{:-<width$}", one_line(&title)).bold()]];
-    lines.extend(curves(run, width));
     let shares = [
         ("throttled", rates.cpu_throttled_us),
         ("waits for CPU", rates.psi_cpu_some_us),
@@ -170,6 +147,8 @@ fn details(board: &Board, run: &Watched, width: usize) -> Vec<Line> {
     lines.push(vec![progress(run).stylize()]);
     lines.retain(|line| line.iter().any(|span| !span.content().is_empty()));
     lines.extend(run.gpus.iter().map(gpu_line));
+    let (used, peak) = (now.mem_used_bytes(), view.usage.mem_peak_bytes);
+    let memory = format!("memory {} (most {})", bytes(used), bytes(peak.max(used)));
     let io = format!(
         "I/O: read {}/s of {}  write {}/s of {}",
         bytes(rates.io_read_bytes),
@@ -177,7 +156,7 @@ fn details(board: &Board, run: &Watched, width: usize) -> Vec<Line> {
         bytes(rates.io_write_bytes),
         bytes(now.io_write_bytes)
     );
-    lines.extend(plain([io]));
+    lines.extend(plain([memory, io]));
     // The newest first: they are cut off at the end.
     lines.extend(view.events.iter().rev().take(EVENTS).map(|event| {
         let ago = clock(board.at_ms.saturating_sub(event.at_ms));
@@ -185,53 +164,6 @@ fn details(board: &Board, run: &Watched, width: usize) -> Vec<Line> {
         vec![one_line(&text).stylize()]
     }));
     lines
-}
-
-/// CPU, memory and GPUs of the last samples, the newest at the right.
-fn curves(run: &Watched, width: usize) -> Vec<Line> {
-    let (now, peak) = (run.now.mem_used_bytes(), run.view.usage.mem_peak_bytes);
-    let figures = [
-        ("CPU", 0.0, format!("{}%", cpu_percent(run.cpus))),
-        (
-            "memory",
-            0.0,
-            format!("{} (most {})", bytes(now), bytes(peak.max(now))),
-        ),
-        ("GPU", 100.0, percent(run.gpu_percent())),
-    ];
-    let shown = width.saturating_sub(8 + AFTER_CURVE);
-    let curve = |(at, (name, least, figure)): (usize, (&str, f64, String))| {
-        let values = run.points.iter().map(|point| point[at]);
-        let most = values.clone().flatten().fold(least, f64::max);
-        let letters: String = values
-            .rev()
-            .take(shown)
-            .map(|one| letter(one, most))
-            .collect();
-        let letters: String = letters.chars().rev().collect();
-        vec![
-            format!("{name:<8}").stylize(),
-            format!("{letters:>shown$}").dark_cyan(),
-            format!(" {figure}").stylize(),
-        ]
-    };
-    let count = if run.gpus.is_empty() { 2 } else { 3 };
-    let figures = figures.into_iter().take(count);
-    figures.enumerate().map(curve).collect()
-}
-
-/// The height for a value between 0 and `most`; blank where it is not known.
-#[expect(
-    clippy::cast_possible_truncation,
-    clippy::cast_sign_loss,
-    reason = "between 0 and 7"
-)]
-fn letter(value: Option<f64>, most: f64) -> char {
-    const HEIGHTS: [char; 8] = ['▁', '▂', '▃', '▄', '▅', '▆', '▇', '█'];
-    let part = |value: f64| if most > 0.0 { value / most } else { 0.0 };
-    value.map_or(' ', |value| {
-        HEIGHTS[(part(value).clamp(0.0, 1.0) * 7.0).round() as usize]
-    })
 }
 
 fn progress(run: &Watched) -> String {
@@ -343,7 +275,7 @@ mod tests {
     #[test]
     fn any_size_can_be_drawn() {
         let mut board = board();
-        for key in [Key::Down, Key::Sort] {
+        for key in [Key::Down, Key::Up] {
             for (width, height) in [
                 (0, 0),
                 (0, 5),
@@ -400,15 +332,5 @@ mod tests {
             !shown.chars().any(|c| c.is_control() && c != '\n'),
             "{shown:?}"
         );
-    }
-
-    #[test]
-    fn the_height_of_a_letter_is_the_value() {
-        let letters: String = [Some(0.0), Some(4.0), None, Some(8.0)]
-            .map(|value| letter(value, 8.0))
-            .iter()
-            .collect();
-        assert_eq!(letters, "▁▅ █");
-        assert_eq!(letter(Some(5.0), 0.0), '▁');
     }
 }

@@ -3,7 +3,7 @@
 use super::board::Board;
 use super::figures::{bytes, clock, cpu_percent, one_line, percent};
 use super::watched::Watched;
-use crate::cli::table::{rendered, table};
+use crate::cli::table::{or_dash, rendered, table};
 
 /// A column.
 pub(super) struct Column {
@@ -46,8 +46,7 @@ static COLUMNS: [Column; 12] = [
     }),
     column("NAME", 8, 0, |_, run| one_line(&run.view.name)),
     column("JOB", 9, 6, |_, run| {
-        let job = run.view.job_id.as_ref();
-        job.map_or_else(|| "-".to_owned(), |job| one_line(&job.0))
+        or_dash(run.view.job_id.as_ref().map(|job| one_line(&job.0)))
     }),
     column("USER", 8, 5, |_, run| one_line(&run.user)),
     column("EPOCH", 7, 3, |_, run| epoch(run)),

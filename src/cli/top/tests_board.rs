@@ -3,7 +3,7 @@
 use super::board::Board;
 use super::feed::Picture;
 use crate::job::{JobId, RunId};
-use crate::observe::protocol::{DaemonStatus, RunView};
+use crate::observe::protocol::RunView;
 use crate::record::{
     Event, EventKind, GpuFacts, GpuReading, GpuUsage, MeasureKey, Progress, Sample, StepMark, Usage,
 };
@@ -165,8 +165,6 @@ fn idle(tick: u64) -> RunView {
 pub(super) fn picture(tick: u64) -> Picture {
     let user = |uid| if uid == 1000 { "ann" } else { "bob" }.to_owned();
     let mut runs: Vec<RunView> = vec![mnist(tick), resnet(tick), idle(tick)];
-    // Oldest first, as the daemon lists them, is not the order of the screen: names say which is which.
-    runs.reverse();
     runs.iter_mut()
         .for_each(|run| run.started_at_ms -= u64::from(run.name == "mnist-cnn") * 86_400_000);
     Picture {
@@ -187,19 +185,6 @@ pub(super) fn board() -> Board {
     for tick in 0..=40 {
         board.take(picture(tick));
     }
-    board.take_status(DaemonStatus {
-        version: "0.1.0".into(),
-        pid: 7,
-        started_at_ms: 0,
-        interval_ms: 1000,
-        runs: 3,
-        gpus: ["GPU-a", "GPU-b", "GPU-c", "GPU-d"]
-            .map(|uuid| facts(uuid, 0).gpu)
-            .into(),
-        cost: Default::default(),
-        store: Default::default(),
-        problems: Vec::new(),
-    });
     board
 }
 

@@ -1,16 +1,8 @@
 //! One run as it is looked at again and again.
 
-use std::collections::VecDeque;
-
 use super::rates::Rates;
 use crate::observe::protocol::RunView;
 use crate::record::{GpuFacts, GpuReading, Sample};
-
-/// Samples that the curves show at most: more than a terminal has columns.
-const POINTS: usize = 500;
-
-/// What the curves show of a sample: CPUs busy, bytes of memory in use, percent of the GPUs.
-pub(super) type Point = [Option<f64>; 3];
 
 /// A GPU of the run.
 #[derive(Debug, Clone)]
@@ -46,8 +38,6 @@ pub(crate) struct Watched {
     pub(super) cpus: Option<f64>,
     /// Its GPUs: those that were named, and those that it was seen on.
     pub(super) gpus: Vec<Gpu>,
-    /// The curves, oldest first.
-    pub(super) points: VecDeque<Point>,
 }
 
 impl Watched {
@@ -69,7 +59,6 @@ impl Watched {
                 now: Sample::default(),
                 rates: Sample::default(),
                 cpus: None,
-                points: VecDeque::new(),
             },
         };
         if let Some(sample) = sample
@@ -79,19 +68,11 @@ impl Watched {
             run.now = run.known.values(sample.at_ms);
             run.rates = run.known.rates(sample.at_ms);
             let busy_us = run.rates.cpu_user_us.zip(run.rates.cpu_system_us);
-            run.cpus = busy_us.map(|(user, system)| real(user + system) / 1e6);
-            if run.points.len() == POINTS {
-                run.points.pop_front();
-            }
-            let point = [run.cpus, run.memory(), run.gpu_percent()];
-            run.points.push_back(point);
+            #[expect(clippy::cast_precision_loss, reason = "for people to look at")]
+            let busy = busy_us.map(|(user, system)| (user + system) as f64 / 1e6);
+            run.cpus = busy;
         }
         run
-    }
-
-    /// Memory in use, in bytes.
-    pub(super) fn memory(&self) -> Option<f64> {
-        self.now.mem_used_bytes().map(real)
     }
 
     /// Mean utilisation of its GPUs, in percent.
@@ -134,11 +115,6 @@ fn gpus_of(view: &RunView) -> Vec<Gpu> {
     gpus
 }
 
-#[expect(clippy::cast_precision_loss, reason = "for people to look at")]
-fn real(value: u64) -> f64 {
-    value as f64
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -157,15 +133,14 @@ mod tests {
     }
 
     #[test]
-    fn a_sample_that_is_seen_twice_is_one_point() {
+    fn sample_seen_twice_changes_no_rate() {
         let mut run = Watched::newer(None, at(1000, 0), "ann".into());
-        assert_eq!((run.cpus, run.points.len()), (None, 1));
+        assert_eq!(run.cpus, None);
         run = Watched::newer(Some(run), at(1000, 0), String::new());
-        assert_eq!(run.points.len(), 1);
+        assert_eq!(run.cpus, None);
         run = Watched::newer(Some(run), at(3000, 3_000_000), String::new());
         run = Watched::newer(Some(run), at(3000, 3_000_000), String::new());
-        assert_eq!((run.cpus, run.points.len()), (Some(1.5), 2));
-        assert_eq!(run.points[1], [Some(1.5), Some(7.0), Some(40.0)]);
+        assert_eq!((run.cpus, run.gpu_percent()), (Some(1.5), Some(40.0)));
     }
 
     #[test]

@@ -18,7 +18,6 @@
 //! directory is followed. Nothing is known here of the index, of schedulers or of clocks.
 
 mod attempt;
-mod file_clock;
 mod imports;
 mod index_place;
 mod late;
@@ -32,7 +31,6 @@ mod targets;
 mod verdicts;
 
 pub use attempt::Attempt;
-pub use file_clock::file_time;
 pub use imports::ImportCopy;
 pub use late::{deliver_late, keep_late};
 pub use node::{MAX_NODE_NAME, MAX_SEGMENT, NodeDir, node_name_problem};

@@ -111,10 +111,6 @@ impl Scheduler for Slurm {
     fn test(&self, plan: &Plan, script: &str) -> Option<Result<String, SchedulerError>> {
         Some(sbatch::test(self, plan, script))
     }
-
-    fn time(&self) -> Option<u64> {
-        site::time(&self.commands)
-    }
 }
 
 /// Says whether a person must let a job go that waits for this reason (`JobHeldUser`, `launch failed requeued held`).

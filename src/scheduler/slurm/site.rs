@@ -49,22 +49,6 @@ fn ask(slurm: &Commands, program: &str, arguments: &[&str]) -> Result<String, Sc
     slurm.printed(program, arguments, &[], &what)
 }
 
-/// What time it is on the controller, in Unix seconds, which fills it in as it answers.
-pub(super) fn time(slurm: &Commands) -> Option<u64> {
-    time_in(&ask(slurm, "scontrol", &["show", "config"]).ok()?)
-}
-
-/// `Configuration data as of 1795208408`
-fn time_in(config: &str) -> Option<u64> {
-    let after = |line: &str| {
-        line.strip_prefix("Configuration data as of ")?
-            .trim()
-            .parse()
-            .ok()
-    };
-    config.lines().find_map(after)
-}
-
 /// `MaxArraySize            = 1001`
 fn setting<'c>(config: &'c str, name: &str) -> Option<&'c str> {
     let lines = config.lines().filter_map(|line| line.split_once('='));
@@ -196,18 +180,6 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
-
-    #[test]
-    fn the_first_line_has_the_time() {
-        assert_eq!(
-            time_in("Configuration data as of 1795208408\nAccountingStorageHost = x\n"),
-            Some(1_795_208_408)
-        );
-        assert_eq!(
-            time_in("Configuration data as of 2026-11-20T12:00:00\n"),
-            None
-        );
-    }
 
     #[test]
     fn partitions_are_read() {

@@ -89,7 +89,7 @@ fn a_user_with_ids_builds_checks_and_adds_an_image_and_a_second_at_once_finds_it
     define(&user, "true");
     let (message, hints) = error(user.dlrun(&BUILD), 73);
     assert!(
-        message.contains("made from something else") && hints.contains("--force"),
+        message.contains("built from something else") && hints.contains("--force"),
         "{message} {hints}"
     );
 }

@@ -8,12 +8,12 @@ use super::figures::print;
 use crate::app::error::Error;
 use crate::app::exit_code::code_of_state;
 use crate::app::job::source::read;
-use crate::app::matrix::{BenchDir, Conductor, End, Order, Source, load_cell};
+use crate::app::matrix::{BenchDir, Conductor, Order, Source, load_cell};
 use crate::app::progress::Display;
 use crate::app::session::Session;
 use crate::cli::args::BenchRun;
 use crate::cli::table::{fitted, table};
-use crate::job::JobState;
+use crate::job::{ArraySpec, JobState};
 use crate::learn::bench::{Matrix, USUAL_REPEATS, parse};
 
 /// Runs the verb; returns the exit code.
@@ -60,9 +60,9 @@ pub(crate) fn run(session: &Session, args: &BenchRun) -> Result<u8, Error> {
         size(&matrix, repeats),
         bench.path().display()
     ));
-    let end = Conductor::new(session, &matrix, &source, &mut bench)?.run()?;
+    let went_on = Conductor::new(session, &matrix, &source, &mut bench)?.run()?;
     let figures = print(session, &matrix, &bench)?;
-    if end == End::Hopeless {
+    if !went_on {
         let mut failures = figures.cells.iter().flat_map(|cell| &cell.failures);
         let last = failures
             .next_back()
@@ -74,11 +74,8 @@ pub(crate) fn run(session: &Session, args: &BenchRun) -> Result<u8, Error> {
         ));
     }
     let is_whole = figures.cells.iter().all(|cell| {
-        let wanted = cell
-            .results
-            .iter()
-            .filter(|result| result.repeat <= repeats);
-        wanted.count() == repeats as usize
+        let results = cell.results.iter();
+        results.filter(|result| result.repeat <= repeats).count() == repeats as usize
     });
     Ok(match is_whole {
         true => 0,
@@ -96,13 +93,13 @@ fn size(matrix: &Matrix, repeats: u32) -> String {
 /// Checks every cell as `dlrun check` does, before the first is submitted; shows warnings, each once with its cells.
 fn check(session: &Session, matrix: &Matrix, source: &Source) -> Result<(), Error> {
     let mut display = Display::new(session.output);
-    let mut warnings: BTreeMap<String, Vec<usize>> = BTreeMap::new();
+    let mut warnings: BTreeMap<String, Vec<u32>> = BTreeMap::new();
     let count = matrix.len();
-    for number in 0..count {
-        display.now(&format!("checking cell {} of {count}", number + 1), false);
+    for (number, shown) in (0..count).zip(1..) {
+        display.now(&format!("checking cell {shown} of {count}"), false);
         let plan = load_cell(session, matrix, source, number)?.plan;
         for warning in BTreeSet::from_iter(plan.warnings) {
-            warnings.entry(warning).or_default().push(number + 1);
+            warnings.entry(warning).or_default().push(shown);
         }
     }
     drop(display);
@@ -112,16 +109,11 @@ fn check(session: &Session, matrix: &Matrix, source: &Source) -> Result<(), Erro
     Ok(())
 }
 
-/// `cells 3, 4 and 2 more: `; empty if it is all of them.
-fn whose(cells: &[usize], all: usize) -> String {
-    const NAMED: usize = 6;
-    let named: Vec<String> = cells.iter().take(NAMED).map(ToString::to_string).collect();
-    let named = named.join(", ");
-    match (cells.len(), cells.len().saturating_sub(NAMED)) {
-        (count, _) if count == all => String::new(),
-        (1, _) => format!("cell {named}: "),
-        (_, 0) => format!("cells {named}: "),
-        (_, more) => format!("cells {named} and {more} more: "),
+/// `cells 3,5-8: `; empty if it is all of them.
+fn whose(cells: &[u32], all: usize) -> String {
+    match cells.len() {
+        count if count == all => String::new(),
+        _ => format!("cells {}: ", ArraySpec::of(cells, None)),
     }
 }
 

@@ -12,6 +12,7 @@ use crate::app::images::check::{Bench, digest_of};
 use crate::app::images::making::check_named;
 use crate::app::images::recipes::checked_name;
 use crate::app::images::shelves::{keep, keep_check, shelf_for};
+use crate::app::job::load::without_parents;
 use crate::app::progress::Display;
 use crate::app::session::Session;
 use crate::cli::args::ImageAdd;
@@ -29,7 +30,11 @@ pub(crate) fn run(session: &Session, args: &ImageAdd) -> Result<u8, Error> {
         shelf_for(&catalogue, checked_name(name)?, owner, args.force)?;
     }
     let name = args.name.as_ref().unwrap_or(&args.image);
-    let mut entry = described(&args.claims, name, plain_place(&args.image)?, owner);
+    let place = match place_of(&args.image)? {
+        Place::Path(path) => Place::Path(without_parents(path)),
+        uri => uri,
+    };
+    let mut entry = described(&args.claims, name, place, owner);
     // Without a runtime an image can be described, and not tried.
     let bench = match Bench::open(session) {
         Err(_) if args.no_check => None,
@@ -110,20 +115,4 @@ fn default_name(entry: &Entry) -> String {
         parts.push(entry.accelerator.as_str());
     }
     parts.join("-")
-}
-
-/// The place without `..`, so that it is the same from everywhere; the last name may be a link, which the site may point
-/// elsewhere.
-fn plain_place(word: &str) -> Result<Place, Error> {
-    let place = place_of(word)?;
-    let Place::Path(path) = &place else {
-        return Ok(place);
-    };
-    let (Some(dir), Some(name)) = (path.parent(), path.file_name()) else {
-        return Ok(place);
-    };
-    let dir = dir
-        .canonicalize()
-        .map_err(|error| failure!(Missing, "{} cannot be reached: {error}", path.display()))?;
-    place_of(&dir.join(name).to_string_lossy())
 }

@@ -43,7 +43,7 @@ pub(crate) fn run(session: &Session, args: &ImageBuild) -> Result<u8, Error> {
         return session.answer(&answer, text);
     }
     let made = make(session, &order)?;
-    session.answer(&made.answer(), &made.to_text("built"))
+    session.answer(&made, &made.to_text("built"))
 }
 
 /// What the options ask a recipe for.

@@ -83,13 +83,12 @@ pub(crate) fn run(session: &Session, args: &ImageCheck) -> Result<u8, Error> {
                 let owner = owner(args.site);
                 let is_described = !entry.framework.is_empty();
                 let kept = is_described.then(|| keep_check(owner, &found.check));
-                if !found.check.problems.is_empty() {
-                    worst = worst.max(Kind::JobFile.code());
-                }
+                let ok = found.check.problems.is_empty();
+                worst = worst.max(if ok { 0 } else { Kind::JobFile.code() });
                 text.push_str(&found_to_text(name, &found));
                 images.push(CheckedImage {
                     image: name.clone(),
-                    ok: found.check.problems.is_empty(),
+                    ok,
                     findings: Some(KeptFindings {
                         found,
                         kept_in: kept.transpose()?,
@@ -102,12 +101,11 @@ pub(crate) fn run(session: &Session, args: &ImageCheck) -> Result<u8, Error> {
             Err(error) => {
                 worst = worst.max(error.kind.code());
                 text.push_str(&format!("{name}: {}\n", error.message()));
-                let error = error.answer();
                 images.push(CheckedImage {
                     image: name.clone(),
                     ok: false,
                     findings: None,
-                    error: Some(error),
+                    error: Some(error.answer()),
                 });
             }
         }
@@ -126,7 +124,7 @@ pub(super) fn place_of(word: &str) -> Result<Place, Error> {
         word.to_owned()
     } else {
         let path = std::path::absolute(word)?;
-        let not_text = || Error::new(Kind::Usage, format!("{} is no UTF-8 text", path.display()));
+        let not_text = || Error::new(Kind::Usage, format!("{} is not UTF-8 text", path.display()));
         path.to_str().ok_or_else(not_text)?.to_owned()
     };
     Place::parse(&text).map_err(|problem| Error::new(Kind::Usage, problem))

@@ -47,5 +47,5 @@ pub(crate) fn run(session: &Session, args: &ImagePull) -> Result<u8, Error> {
         force: args.force,
     };
     let made = make(session, &order)?;
-    session.answer(&made.answer(), &made.to_text("pulled"))
+    session.answer(&made, &made.to_text("pulled"))
 }

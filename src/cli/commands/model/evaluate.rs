@@ -24,7 +24,7 @@ pub(crate) struct Evaluated<'a> {
 pub(crate) fn run(session: &Session, args: &ModelEvaluate) -> Result<u8, Error> {
     let source = Source::open(session, args.store.as_deref())?;
     let priors = priors(session)?;
-    let mut display = Display::timed(session.output);
+    let mut display = Display::new(session.output);
     display.now("predicting runs that are held back", false);
     let mut observations = source.observations()?;
     let evaluation = evaluate(observations.by_ref(), &priors);

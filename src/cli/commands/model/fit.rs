@@ -2,18 +2,14 @@
 
 use super::quality;
 use crate::app::error::Error;
-use crate::app::models::fit::{FitRequest, Fitted, fit_model};
+use crate::app::models::fit::{Fitted, fit_model};
 use crate::app::session::Session;
 use crate::cli::args::ModelFit;
 
 /// Runs the verb.
 pub(crate) fn run(session: &Session, args: &ModelFit) -> Result<u8, Error> {
-    let request = FitRequest {
-        store: args.store.as_deref(),
-        output: args.output.as_deref(),
-        publish: args.publish,
-    };
-    let fitted = fit_model(session, &request)?;
+    let (store, output) = (args.store.as_deref(), args.output.as_deref());
+    let fitted = fit_model(session, store, output, args.publish)?;
     session.output.sentences(&fitted, &to_text(&fitted))
 }
 

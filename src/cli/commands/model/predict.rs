@@ -41,10 +41,7 @@ pub(crate) fn run(session: &Session, args: &ModelPredict) -> Result<u8, Error> {
         let why = plan.no_forecast.as_deref();
         let why = why.unwrap_or("it knows nothing of the software of this job");
         let message = format!("model {name} cannot predict this job: {why}");
-        let hint = || {
-            "run it twice, then `dlrun model fit`; or say under `[workload]` and `[framework]` what is trained, and with what".to_owned()
-        };
-        let hint = too_large(plan).unwrap_or_else(hint);
+        let hint = "run it twice, then `dlrun model fit`; or say under `[workload]` and `[framework]` what is trained, and with what";
         return Err(Error::new(Kind::Data, message).hinted(hint));
     };
     let answer = Predicted {
@@ -60,18 +57,6 @@ pub(crate) fn run(session: &Session, args: &ModelPredict) -> Result<u8, Error> {
     let by = format!("  by {origin}: {name}\n");
     let text = described(plan, forecast) + &by + &ways(plan);
     session.output.sentences(&answer, &text)
-}
-
-/// A job that asks for more CPUs than this machine has would not run as it is forecast.
-fn too_large(plan: &Plan) -> Option<String> {
-    let here = std::thread::available_parallelism().ok()?.get();
-    let asked = u64::from(plan.resources.cpus_per_task?) * u64::from(plan.resources.tasks_per_node);
-    let is_too_large = plan.scheduler.is_local() && asked > here as u64;
-    is_too_large.then(|| {
-        format!(
-            "the job asks for {asked} CPUs, and this machine has {here}: no run here shows how long it takes"
-        )
-    })
 }
 
 fn described(plan: &Plan, forecast: &Forecast) -> String {

@@ -46,33 +46,13 @@ pub(super) fn trained_on(head: &Head) -> String {
         local_time(head.last_at_ms),
     );
     text.push_str(&format!(
-        "  {} with epochs that were timed",
-        counts.with_epochs
+        "  {} with timed epochs, {} without epochs, {} cut off, {} in doubt; {} left out\n",
+        counts.with_epochs,
+        counts.whole_runs,
+        counts.cut_off,
+        counts.doubtful,
+        counts.left_out.values().sum::<u64>(),
     ));
-    for (number, what) in [
-        (
-            counts.cut_off,
-            "cut off, so that the time is longer than what was seen",
-        ),
-        (counts.whole_runs, "without epochs, which count as a whole"),
-        (
-            counts.doubtful,
-            "in doubt (others on the node, throttled, resumed, holes), which weigh less",
-        ),
-    ] {
-        if number > 0 {
-            text.push_str(&format!("; {number} {what}"));
-        }
-    }
-    text.push('\n');
-    let left_out = counts.left_out.iter();
-    let left_out: Vec<String> = left_out
-        .map(|(what, number)| format!("{number} {what}"))
-        .collect();
-    if !left_out.is_empty() {
-        let left_out = left_out.join(", ");
-        text.push_str(&format!("  left out, since no time or size: {left_out}\n"));
-    }
     text
 }
 

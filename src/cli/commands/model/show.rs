@@ -1,4 +1,4 @@
-//! `dlrun model show`: what a model has learned, from what, and what it cannot say.
+//! `dlrun model show`: what a model has learned, and from what.
 
 use std::borrow::Cow;
 
@@ -33,8 +33,7 @@ pub(crate) fn run(session: &Session) -> Result<u8, Error> {
     };
     let text = quality::trained_on(head)
         + &about(head, &origin.path.display().to_string())
-        + &learned(explanation)
-        + &limits(head);
+        + &learned(explanation);
     session.output.sentences(&answer, &text)
 }
 
@@ -102,37 +101,5 @@ fn learned(explanation: &Explanation) -> String {
     format!(
         "\n{about}\n{}",
         headed(heads, explanation.effects.iter().map(row))
-    )
-}
-
-/// What it cannot say, of the data that it has.
-fn limits(head: &Head) -> String {
-    let counts = &head.counts;
-    let lines = [
-        (
-            counts.workloads < 2,
-            "how a new workload behaves: it has seen only one".to_owned(),
-        ),
-        (
-            head.noise_sd.is_none(),
-            "how long an epoch takes: none was timed".to_owned(),
-        ),
-        (
-            counts.doubtful > 0 && counts.doubtful == counts.runs,
-            "how long a run takes that nothing disturbs: all that it has seen are in doubt"
-                .to_owned(),
-        ),
-        (
-            counts.runs < 20,
-            format!(
-                "much: it has seen {} only, so its intervals are wide",
-                count(counts.runs, "run")
-            ),
-        ),
-    ];
-    let known = lines.into_iter().filter(|(is_so, _)| *is_so);
-    let lines: String = known.map(|(_, line)| format!("  {line}\n")).collect();
-    format!(
-        "\nit cannot say\n  what is far from all that was measured: a forecast says how far\n{lines}"
     )
 }
