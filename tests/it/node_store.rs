@@ -540,11 +540,11 @@ fn what_is_not_ours_is_left_alone() {
 }
 
 #[test]
-fn the_first_schema_is_brought_up_to_date() {
+fn a_database_of_0_1_is_brought_up_to_date() {
     let tmp = tempfile::tempdir().expect("a directory");
     let path = tmp.path().join("dlrun.db");
     fs::copy(
-        Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/fixtures/store/v1.db"),
+        Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/fixtures/store/v8.db"),
         &path,
     )
     .expect("copied");

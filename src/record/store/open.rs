@@ -79,9 +79,7 @@ impl Store {
                 path: path.to_owned(),
                 reading: None,
             }),
-            schema::Found::Newer(version) => {
-                Err(StoreError::newer(path, version, schema::version()))
-            }
+            schema::Found::Newer(version) => Err(StoreError::newer(path, version, schema::VERSION)),
             _ => Err(StoreError::foreign(path)),
         }
     }

@@ -28,11 +28,11 @@ impl Writer<'_> {
         let (key, replace): (&[&str], _) = match table {
             Table::Timings => (&["node", "place"], Replace::Numbered),
             Table::Metrics => (&["node", "kind", "place", "name"], Replace::Numbered),
-            Table::Gpus => (&["node", "uuid"], Replace::Different),
-            _ => (&["node"], Replace::Different),
+            Table::Gpus => (&["node", "uuid"], Replace::Keeping(&[])),
+            _ => (&["node"], Replace::Keeping(&[])),
         };
         values.push(("node", node.into()));
-        Ok(self.put(table.kind(), key, &values, replace)?.is_some())
+        self.put(table.kind(), key, &values, replace)
     }
 
     fn put_record(&self, node: i64, table: Table, record: &Value) -> Result<(), StoreError> {

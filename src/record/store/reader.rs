@@ -105,7 +105,7 @@ fn connect(path: &Path) -> Result<Connection, StoreError> {
     connection
         .execute_batch("PRAGMA trusted_schema = OFF; PRAGMA query_only = ON")
         .map_err(failed)?;
-    let known = schema::version();
+    let known = schema::VERSION;
     match schema::inspect(&mut connection).map_err(failed)? {
         schema::Found::Current => Ok(connection),
         schema::Found::Newer(version) => Err(StoreError::newer(path, version, known)),

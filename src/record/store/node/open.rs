@@ -10,7 +10,6 @@ use nix::errno::Errno;
 use nix::fcntl::{Flock, FlockArg, OFlag};
 use rusqlite::Connection;
 
-use super::spool::DROP_OTHER_FORMS;
 use super::{NodeStore, Safety};
 use crate::foundation::filesystem::{FileSystem, Kind, directory};
 use crate::record::store::error::{StoreError, StoreFault};
@@ -71,7 +70,6 @@ fn prepare(mut connection: Connection, path: &Path) -> Result<Store, StoreError>
     }
     let store = Store::prepare(connection, path, "FULL")?;
     let connection = &store.connection;
-    connection.execute_batch(DROP_OTHER_FORMS).map_err(failed)?;
     // Without this a power failure could take the schema itself away.
     connection
         .execute_batch("PRAGMA wal_checkpoint(TRUNCATE)")

@@ -19,9 +19,6 @@ pub(super) struct Tail {
     pub(super) rows: Vec<i64>,
 }
 
-/// Deletes what earlier versions wrote: sums that nothing reads, and rows of another form, which have a number in `columns`.
-pub(super) const DROP_OTHER_FORMS: &str = "DELETE FROM spool WHERE columns <> 0; DELETE FROM spool_columns; DELETE FROM rollup; DELETE FROM series;";
-
 impl NodeStore {
     /// Takes the samples of a tick in, in one transaction: all of them, or none where it fails. One of the same time as the
     /// last of its node changes nothing, nor does one of a node that does not exist (any more). A killed process loses
