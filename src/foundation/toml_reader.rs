@@ -203,16 +203,6 @@ impl<'a> Fields<'a> {
         read: impl Fn(&str) -> Result<T, E>,
     ) -> Option<T> {
         let value = self.raw(key)?;
-        // Of a number both faults are reported at once: the quotes and what it would lack in them.
-        if let Some(number) = value.get_ref().as_integer()
-            && let Err(why) = read(number.as_str())
-        {
-            let prefix = &self.prefix;
-            let message =
-                format!("`{prefix}{key}` must be text in quotes, not a whole number: {why}");
-            self.problem(Problem::at(value.span(), message));
-            return None;
-        }
         let text = self.text_of(key, value)?;
         self.checked(key, value, read(&text))
     }
@@ -489,25 +479,19 @@ impl<'a> Fields<'a> {
     /// Reads the version of a file's form, 1 where it has none. A file of a later form is not read at all: what it says
     /// may mean something else.
     pub(crate) fn has_format(&mut self, format: u64) -> bool {
-        let Some(value) = self.raw("format") else {
-            return true;
-        };
-        let number = value.get_ref().as_integer();
-        let number =
-            number.and_then(|number| u64::from_str_radix(number.as_str(), number.radix()).ok());
-        if number == Some(format) {
+        if !self.holds("format") {
             return true;
         }
-        let problem = match number {
-            Some(later) if later > format => {
-                let message = format!("`format = {later}` is not in this version of dlrun");
-                let hint =
-                    format!("the file was made for a newer dlrun; this one reads format {format}");
-                Problem::at(value.span(), message).hinted(hint)
-            }
-            _ => Problem::at(value.span(), format!("`format` must be {format}")),
+        let found = self.number("format", 1..=u32::MAX.into());
+        let (span, message) = match found {
+            Some(later) if later > format => (
+                self.span("format"),
+                format!("`format = {later}` is not in this version of dlrun"),
+            ),
+            _ => return found.is_some(),
         };
-        self.problem(problem);
+        let hint = format!("the file was made for a newer dlrun; this one reads format {format}");
+        self.problem(Problem::at(span, message).hinted(hint));
         false
     }
 

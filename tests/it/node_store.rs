@@ -495,7 +495,7 @@ fn a_second_process_is_told_who_has_it() {
             .mode()
             & 0o777
     };
-    assert_eq!((mode("dlrun.db"), mode("dlrun.db.lock")), (0o640, 0o640));
+    assert_eq!((mode("dlrun.db"), mode("dlrun.db.lock")), (0o640, 0o600));
     // Others read meanwhile, and exports do.
     assert_eq!(
         Store::open(&path)

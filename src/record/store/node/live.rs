@@ -151,10 +151,7 @@ impl NodeStore {
     /// # Errors
     /// As [`crate::record::store::Store::list`].
     pub fn live(&self) -> Result<Vec<LiveRun>, StoreError> {
-        let mut found: Vec<LiveRun> = self.store.reading(|connection| {
-            let mut statement = connection.prepare_cached(LIVE)?;
-            statement.query_map([], live_run)?.collect()
-        })?;
+        let mut found = self.store.rows(LIVE, [], live_run)?;
         for run in &mut found {
             run.record.gaps = self.gaps(run.node)?;
             run.record.events = self.events(run.node)?;
