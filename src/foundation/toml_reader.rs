@@ -203,6 +203,16 @@ impl<'a> Fields<'a> {
         read: impl Fn(&str) -> Result<T, E>,
     ) -> Option<T> {
         let value = self.raw(key)?;
+        // Of a number both faults are reported at once: the quotes and what it would lack in them.
+        if let Some(number) = value.get_ref().as_integer()
+            && let Err(why) = read(number.as_str())
+        {
+            let prefix = &self.prefix;
+            let message =
+                format!("`{prefix}{key}` must be text in quotes, not a whole number: {why}");
+            self.problem(Problem::at(value.span(), message));
+            return None;
+        }
         let text = self.text_of(key, value)?;
         self.checked(key, value, read(&text))
     }
