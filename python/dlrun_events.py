@@ -1,4 +1,4 @@
-"""Tell dlrun how far a training is: epochs, steps, evaluation, checkpoints.
+"""Report to dlrun how far a training is: epochs, steps, evaluation, checkpoints.
 
 One file, no dependency, Python 3.6 and later. Put it beside your program:
 
@@ -11,7 +11,7 @@ One file, no dependency, Python 3.6 and later. Put it beside your program:
             with evaluation():
                 now["val_loss"] = evaluate()
 
-Outside dlrun every call does nothing. No call ever raises an exception of its own: a full disk or a missing file costs
+Outside dlrun every call does nothing. No call ever raises an exception: a full disk or a missing file costs
 the event, not the training. The lines that are written are described in dlrun's docs/events.md.
 """
 
@@ -38,7 +38,7 @@ __all__ = [
 
 # A line goes out with one write, and dlrun reads none that is longer than 8 KiB.
 _LINE_BYTES = 4096
-# Steps are told this often at most, in seconds: a program may take thousands a second.
+# Steps are reported this often at most, in seconds: a program may take thousands a second.
 _STEP_PAUSE = 0.5
 # What launchers call the number of a process among all, the most specific first.
 _RANKS = ("RANK", "HOROVOD_RANK", "OMPI_COMM_WORLD_RANK", "PMIX_RANK", "PMI_RANK", "SLURM_PROCID")
@@ -49,22 +49,16 @@ _cut_off = []
 
 
 def enabled():
-    """Say whether somebody listens."""
+    """Whether dlrun reads events."""
     return bool(os.environ.get("DLRUN_EVENTS"))
 
 
 def log(**fields):
     """Write one event, such as ``log(epoch=1, seconds=9.1, samples=60000, loss=0.3)``.
 
-    Keys that dlrun does not know are metrics. A value that is no number is left out.
+    Keys that dlrun does not know are metrics. A value that is not a number is left out.
     """
-    path = os.environ.get("DLRUN_EVENTS")
-    if not path:
-        return
-    try:
-        _append(path, _line(fields))
-    except Exception:  # noqa: BLE001 - whatever it is, the training goes on
-        pass
+    _write({}, fields)
 
 
 def announce(epochs=None, steps=None):
@@ -74,13 +68,13 @@ def announce(epochs=None, steps=None):
 
 @contextlib.contextmanager
 def epoch(number, of=None, samples=None):
-    """Time an epoch. What is put into the yielded dictionary is told with its end: losses, metrics, ``samples``."""
+    """Time an epoch. What is put into the yielded dictionary is reported with its end: losses, metrics, ``samples``."""
     figures = {"samples": samples}
     log(epoch=number, epochs=of, begin=True)
     begun = time.perf_counter()
     yield figures
     # An exception in the body comes out of `yield`: the epoch did not end.
-    _log_over(figures, epoch=number, epochs=of, seconds=time.perf_counter() - begun, end=True)
+    _write(figures, dict(epoch=number, epochs=of, seconds=time.perf_counter() - begun, end=True))
 
 
 def epochs(count, first=1, samples=None):
@@ -115,34 +109,34 @@ def checkpoint():
 
 
 def step(number, of=None, epoch=None, seconds=None, **metrics):
-    """Tell one step. ``seconds`` is how long it took."""
+    """Report one step. ``seconds`` is how long it took."""
     metrics.pop("step_seconds", None)
-    _log_over(metrics, step=number, of=of, epoch=epoch, step_seconds=seconds)
+    _write(metrics, dict(step=number, of=of, epoch=epoch, step_seconds=seconds))
 
 
 def steps(batches, epoch=None, of=None):
-    """Go through the batches of an epoch and tell the steps: ``for images, labels in steps(loader, epoch=3): ...``.
+    """Go through the batches of an epoch and report the steps: ``for images, labels in steps(loader, epoch=3): ...``.
 
-    It tells the mean time of the steps since it last did, twice a second at most.
+    It reports the mean time of the steps since its last report, twice a second at most.
     """
     if of is None:
         try:
             of = len(batches)
         except Exception:  # noqa: BLE001 - an iterator, or a loader that does not know
             of = None
-    begun, told = time.perf_counter(), 0
+    begun, reported = time.perf_counter(), 0
     for number, batch in enumerate(batches, 1):
         yield batch
         now = time.perf_counter()
         if now - begun >= _STEP_PAUSE or number == of:
-            step(number, of=of, epoch=epoch, seconds=(now - begun) / (number - told))
-            begun, told = now, number
+            step(number, of=of, epoch=epoch, seconds=(now - begun) / (number - reported))
+            begun, reported = now, number
 
 
 class KerasCallback(object):
-    """Tell epochs and evaluation of ``model.fit(..., callbacks=[KerasCallback(samples=60000)])``; Keras 2 and 3.
+    """Report epochs and evaluation of ``model.fit(..., callbacks=[KerasCallback(samples=60000)])``; Keras 2 and 3.
 
-    It is no subclass of Keras's own class, so this file needs no Keras. It has no hooks for batches, so it costs nothing
+    It is not a subclass of Keras's own class, so this file needs no Keras. It has no hooks for batches, so it costs nothing
     in them.
     """
 
@@ -155,11 +149,11 @@ class KerasCallback(object):
         self._begun = {}
 
     def set_params(self, params):
-        """Keras tells the number of epochs and steps."""
+        """Keras gives the number of epochs and steps."""
         self.params = params or {}
 
     def set_model(self, model):
-        """Keras tells the model."""
+        """Keras gives the model."""
         self.model = model
 
     def on_train_begin(self, logs=None):
@@ -169,7 +163,7 @@ class KerasCallback(object):
         announce(epochs=params.get("epochs"), steps=params.get("steps"))
 
     def on_train_end(self, logs=None):
-        """Tell how long all of it took."""
+        """Report how long all of it took."""
         log(run_seconds=self._seconds("train"))
 
     def on_epoch_begin(self, epoch, logs=None):
@@ -180,8 +174,8 @@ class KerasCallback(object):
     def on_epoch_end(self, epoch, logs=None):
         """End an epoch."""
         figures = logs if isinstance(logs, dict) else {}
-        over = {"epoch": _following(epoch), "seconds": self._seconds("epoch"), "samples": self._samples}
-        _log_over(figures, end=True, **over)
+        seconds = self._seconds("epoch")
+        _write(figures, dict(epoch=_following(epoch), seconds=seconds, samples=self._samples, end=True))
 
     def on_test_begin(self, logs=None):
         """Begin an evaluation."""
@@ -225,14 +219,17 @@ def _following(number):
         return None
 
 
-def _log_over(figures, **fields):
-    """Log figures of the program's with fields of ours, which win."""
+def _write(figures, fields):
+    """Write figures of the program's with fields of ours, which win."""
+    path = os.environ.get("DLRUN_EVENTS")
+    if not path:
+        return
     try:
-        merged = {str(name): value for name, value in figures.items()}
-        merged.update({name: value for name, value in fields.items() if value is not None})
-    except Exception:  # noqa: BLE001 - no call raises an exception of its own
-        merged = fields
-    log(**merged)
+        event = {str(name): value for name, value in figures.items()}
+        event.update({name: value for name, value in fields.items() if value is not None})
+        _append(path, _line(event))
+    except Exception:  # noqa: BLE001 - whatever it is, the training continues
+        pass
 
 
 def _line(fields):

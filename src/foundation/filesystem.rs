@@ -35,17 +35,14 @@ pub struct FileSystem {
 }
 
 /// Magic numbers from `linux/magic.h` and `statfs(2)`; those of GPFS, BeeGFS, PanFS, Lustre and GFS as in coreutils' `stat`.
-const KNOWN: [(u32, &str, Kind); 28] = [
+const KNOWN: [(u32, &str, Kind); 22] = [
     (0x0000_ef53, "ext4", Kind::Local),
     (0x5846_5342, "xfs", Kind::Local),
     (0x9123_683e, "btrfs", Kind::Local),
     (0x2fc1_2fc1, "zfs", Kind::Local),
     (0x0102_1994, "tmpfs", Kind::Local),
-    (0x8584_58f6, "ramfs", Kind::Local),
     (0xf2f5_2010, "f2fs", Kind::Local),
     (0xca45_1a4e, "bcachefs", Kind::Local),
-    (0x3153_464a, "jfs", Kind::Local),
-    (0x5265_4973, "reiserfs", Kind::Local),
     // A container's root: its upper layer must be local to be writable.
     (0x794c_7630, "overlayfs", Kind::Local),
     (0x0000_6969, "nfs", Kind::Network),
@@ -58,12 +55,9 @@ const KNOWN: [(u32, &str, Kind); 28] = [
     (0x6573_5546, "fuse", Kind::Doubtful),
     (0x00c3_6400, "ceph", Kind::Network),
     (0x5346_414f, "afs", Kind::Network),
-    (0x6b41_4653, "kafs", Kind::Network),
-    (0x2003_0528, "orangefs", Kind::Network),
     (0xaad7_aaea, "panfs", Kind::Network),
     (0x0116_1970, "gfs2", Kind::Network),
     (0x7461_636f, "ocfs2", Kind::Network),
-    (0x7375_7245, "coda", Kind::Network),
     (0x0102_1997, "9p", Kind::Network),
 ];
 

@@ -1,15 +1,15 @@
 //! Directories and files for their owner alone: opened without following links, replaced whole, read within bounds.
 
 use std::error::Error;
-use std::fs::{self, DirBuilder, File, Permissions};
+use std::fs::{self, DirBuilder, File};
 use std::io::{self, Read, Write};
 use std::os::fd::{AsFd, OwnedFd};
-use std::os::unix::fs::{DirBuilderExt, MetadataExt, PermissionsExt};
+use std::os::unix::fs::{DirBuilderExt, MetadataExt};
 use std::path::{Path, PathBuf};
 
 use nix::errno::Errno;
 use nix::fcntl::{OFlag, open, openat, renameat};
-use nix::sys::stat::{FchmodatFlags, Mode, fchmod, fchmodat, fstat, mkdirat};
+use nix::sys::stat::{Mode, fstat, mkdirat};
 use nix::unistd::{UnlinkatFlags, geteuid, getuid, unlinkat};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
@@ -142,13 +142,8 @@ fn make_with_parents(path: &Path) -> io::Result<()> {
     }
 }
 
-/// Creates a directory for its owner alone, and for its owner wholly: a umask may take rights from the owner too.
 fn make_for_owner(path: &Path) -> io::Result<()> {
-    DirBuilder::new().mode(DIR_MODE.bits()).create(path)?;
-    if path.symlink_metadata()?.mode() & DIR_MODE.bits() != DIR_MODE.bits() {
-        fs::set_permissions(path, Permissions::from_mode(DIR_MODE.bits()))?;
-    }
-    Ok(())
+    DirBuilder::new().mode(DIR_MODE.bits()).create(path)
 }
 
 fn owner_at(path: &Path) -> Option<u32> {
@@ -249,17 +244,6 @@ impl PrivateDir {
         Self::create_in_shared(&shared.join(format!("{name}-{random:016x}")))
     }
 
-    /// The directory that [`PrivateDir::of_user`] would give, where it is there.
-    #[must_use]
-    pub fn find_of_user(shared: &Path) -> Option<Self> {
-        let user = geteuid().as_raw();
-        let name = format!("dlrun-{user}");
-        match owner_at(&shared.join(&name))? {
-            owner if owner == user => Self::open(&shared.join(&name)).ok(),
-            _ => Self::beside(shared, &name),
-        }
-    }
-
     /// The first own NAME-RANDOM.
     fn beside(shared: &Path, name: &str) -> Option<Self> {
         let beside = format!("{name}-");
@@ -286,10 +270,10 @@ impl PrivateDir {
             fd,
             path: path.to_owned(),
         };
-        let found = dir.owner_and_mode()?;
+        let found = fstat(&dir.fd).map_err(|errno| FileError::cannot("open", path, errno))?;
         let user = geteuid().as_raw();
         let shown = dir.path.display();
-        let wrong = match found {
+        let wrong = match (found.st_uid, found.st_mode & 0o777) {
             (owner, _) if owner != user => Some((
                 FileFault::ForeignOwner,
                 format!("`{shown}` belongs to user id {owner}, not to {user}"),
@@ -304,20 +288,6 @@ impl PrivateDir {
             return Err(FileError::new(fault, message));
         }
         Ok(dir)
-    }
-
-    fn owner_and_mode(&self) -> Result<(u32, u32), FileError> {
-        let found =
-            fstat(&self.fd).map_err(|errno| FileError::cannot("open", &self.path, errno))?;
-        Ok((found.st_uid, found.st_mode & 0o777))
-    }
-
-    /// A umask that takes rights from the owner himself must not stop us.
-    fn grant_owner(&self, mode: u32) -> Result<(), FileError> {
-        if mode & DIR_MODE.bits() == DIR_MODE.bits() {
-            return Ok(());
-        }
-        fchmod(&self.fd, DIR_MODE).map_err(|errno| FileError::cannot("create", &self.path, errno))
     }
 
     /// Where it was when it was opened.
@@ -355,17 +325,7 @@ impl PrivateDir {
             Err(Errno::EEXIST) => return Ok(None),
             other => other.map_err(failed)?,
         }
-        let dir = match self.open_dir(name) {
-            Err(error) if error.kind == FileFault::Denied => {
-                // Only a umask that takes rights from the owner leads here: the directory is new and ours.
-                fchmodat(&self.fd, name, DIR_MODE, FchmodatFlags::FollowSymlink).map_err(failed)?;
-                self.open_dir(name)?
-            }
-            other => other?,
-        };
-        let (_, mode) = dir.owner_and_mode()?;
-        dir.grant_owner(mode)?;
-        Ok(Some(dir))
+        Ok(Some(self.open_dir(name)?))
     }
 
     /// Opens a directory in this one, creating it where it is missing.
@@ -420,11 +380,7 @@ impl PrivateDir {
     /// # Errors
     /// What `openat(2)` says.
     pub fn create_file(&self, name: &str) -> io::Result<File> {
-        let file = File::from(openat(&self.fd, name, CREATE_FILE, FILE_MODE)?);
-        if fstat(&file)?.st_mode & FILE_MODE.bits() != FILE_MODE.bits() {
-            fchmod(&file, FILE_MODE)?;
-        }
-        Ok(file)
+        Ok(File::from(openat(&self.fd, name, CREATE_FILE, FILE_MODE)?))
     }
 
     /// Opens a file for reading; a link is refused.

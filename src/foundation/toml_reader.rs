@@ -489,25 +489,19 @@ impl<'a> Fields<'a> {
     /// Reads the version of a file's form, 1 where it has none. A file of a later form is not read at all: what it says
     /// may mean something else.
     pub(crate) fn has_format(&mut self, format: u64) -> bool {
-        let Some(value) = self.raw("format") else {
-            return true;
-        };
-        let number = value.get_ref().as_integer();
-        let number =
-            number.and_then(|number| u64::from_str_radix(number.as_str(), number.radix()).ok());
-        if number == Some(format) {
+        if !self.holds("format") {
             return true;
         }
-        let problem = match number {
-            Some(later) if later > format => {
-                let message = format!("`format = {later}` is not in this version of dlrun");
-                let hint =
-                    format!("the file was made for a newer dlrun; this one reads format {format}");
-                Problem::at(value.span(), message).hinted(hint)
-            }
-            _ => Problem::at(value.span(), format!("`format` must be {format}")),
+        let found = self.number("format", 1..=u32::MAX.into());
+        let (span, message) = match found {
+            Some(later) if later > format => (
+                self.span("format"),
+                format!("`format = {later}` is not in this version of dlrun"),
+            ),
+            _ => return found.is_some(),
         };
-        self.problem(problem);
+        let hint = format!("the file was made for a newer dlrun; this one reads format {format}");
+        self.problem(Problem::at(span, message).hinted(hint));
         false
     }
 

@@ -87,22 +87,16 @@ impl Bytes {
     }
 }
 
-/// `1.5` times a factor, or `None` where the text is no finite number or the product does not fit.
+/// `1.5` times a factor, or `None` where the text is not a number or the product does not fit.
+#[expect(
+    clippy::cast_possible_truncation,
+    clippy::cast_precision_loss,
+    clippy::cast_sign_loss,
+    reason = "checked"
+)]
 fn fraction_of(number: &str, factor: u64) -> Option<u64> {
-    let (whole, fraction) = number.split_once('.')?;
-    let digits = u32::try_from(fraction.len()).ok()?;
-    let scale = 10_u128.checked_pow(digits)?;
-    let fraction: u128 = if fraction.is_empty() {
-        0
-    } else {
-        fraction.parse().ok()?
-    };
-    let scaled = whole
-        .parse::<u128>()
-        .ok()?
-        .checked_mul(scale)?
-        .checked_add(fraction)?;
-    u64::try_from(scaled.checked_mul(u128::from(factor))? / scale).ok()
+    let product = number.parse::<f64>().ok()? * factor as f64;
+    (product < u64::MAX as f64).then_some(product as u64)
 }
 
 fn byte_unit_names() -> String {

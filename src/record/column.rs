@@ -33,10 +33,8 @@ pub(super) fn encode_column(values: &[Option<u64>]) -> Vec<u8> {
         .map(|step| step.wrapping_sub(std::mem::replace(&mut previous, *step)))
         .collect();
     let candidates = [
-        (0, encode_steps(&steps, false)),
-        (ZERO_RUNS, encode_steps(&steps, true)),
-        (SECOND_ORDER, encode_steps(&second, false)),
-        (SECOND_ORDER | ZERO_RUNS, encode_steps(&second, true)),
+        (ZERO_RUNS, encode_steps(&steps)),
+        (SECOND_ORDER | ZERO_RUNS, encode_steps(&second)),
     ];
     let shortest = candidates.into_iter().min_by_key(|(_, steps)| steps.len());
     let (coding, steps) = shortest.unwrap_or_default();
@@ -66,13 +64,13 @@ fn encode_presence(values: &[Option<u64>], present: usize) -> Vec<u8> {
     bytes
 }
 
-fn encode_steps(steps: &[i64], zero_runs: bool) -> Vec<u8> {
+fn encode_steps(steps: &[i64]) -> Vec<u8> {
     let mut bytes = Vec::with_capacity(steps.len() * 2);
     let mut index = 0;
     while index < steps.len() {
         put_varint(&mut bytes, zigzag(steps[index]));
         index += 1;
-        if zero_runs && steps[index - 1] == 0 {
+        if steps[index - 1] == 0 {
             let more = steps[index..].iter().take_while(|step| **step == 0).count();
             put_varint(&mut bytes, more as u64);
             index += more;

@@ -30,7 +30,7 @@
 //! * bit 0 clear: `value[k] = value[k-1] + scale * step[k]`;
 //! * bit 0 set: `d[k] = d[k-1] + step[k]`, `d[0] = 0`, `value[k] = value[k-1] + scale * d[k]`.
 //!
-//! There is one step fewer than present values. The writer tries the four codings and keeps the shortest.
+//! There is one step fewer than present values. The writer folds zeros, tries both kinds of steps and keeps the shorter.
 
 use std::collections::{HashMap, HashSet};
 

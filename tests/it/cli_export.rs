@@ -625,7 +625,7 @@ fn a_database_of_another_version_is_refused_untouched() {
     let site = Site::new();
     put_run(&mut site.store(), 1, 1);
     let whole = fs::read(&site.db).expect("read");
-    for (version, said) in [(99_u32, "has version 99"), (4, "has version 4")] {
+    for (version, said) in [(99_u32, "has version 99"), (8, "has version 8")] {
         let mut bytes = whole.clone();
         // The database header keeps `user_version` at offset 60.
         bytes[60..64].copy_from_slice(&version.to_be_bytes());

@@ -495,7 +495,7 @@ fn a_second_process_is_told_who_has_it() {
             .mode()
             & 0o777
     };
-    assert_eq!((mode("dlrun.db"), mode("dlrun.db.lock")), (0o640, 0o640));
+    assert_eq!((mode("dlrun.db"), mode("dlrun.db.lock")), (0o640, 0o600));
     // Others read meanwhile, and exports do.
     assert_eq!(
         Store::open(&path)
@@ -540,11 +540,11 @@ fn what_is_not_ours_is_left_alone() {
 }
 
 #[test]
-fn the_first_schema_is_brought_up_to_date() {
+fn a_database_of_0_1_is_brought_up_to_date() {
     let tmp = tempfile::tempdir().expect("a directory");
     let path = tmp.path().join("dlrun.db");
     fs::copy(
-        Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/fixtures/store/v1.db"),
+        Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/fixtures/store/v8.db"),
         &path,
     )
     .expect("copied");

@@ -129,7 +129,7 @@ fn what_is_missing_is_told_from_what_is_wrong() {
 
 #[test]
 fn only_the_owner_can_read_whatever_the_umask() {
-    for mask in ["000", "022", "777"] {
+    for mask in ["000", "022", "077"] {
         let tmp = tempfile::tempdir().expect("a directory");
         let test = std::env::current_exe().expect("this test");
         let script =

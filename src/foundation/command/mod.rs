@@ -16,5 +16,5 @@ pub use failure::{CommandError, Words};
 pub use find::{find, find_all, find_in};
 pub use pump::Stream;
 pub use spawn::{TrainingCommand, replace_by, spawn_companion, spawn_detached, spawn_training};
-pub use tool::{News, Output, Tool};
+pub use tool::{Output, Tool};
 pub use unshare::try_unshare;

@@ -30,8 +30,6 @@ pub struct Output {
     pub stdout: String,
     /// Standard error, likewise.
     pub stderr: String,
-    /// From the start to the end.
-    pub elapsed: Duration,
 }
 
 impl Output {
@@ -69,15 +67,6 @@ pub struct Tool {
     output_limit: usize,
     grace: Duration,
     ends_with_us: bool,
-}
-
-/// What [`Tool::run_lines_while`] reports.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum News<'a> {
-    /// A line, without its end.
-    Line(Stream, &'a str),
-    /// None; ten times a second and more often.
-    None,
 }
 
 impl Tool {
@@ -221,7 +210,7 @@ impl Tool {
             kept[stream as usize].extend_from_slice(bytes);
             true
         })?;
-        let (status, elapsed) = ended.ok_or_else(|| CommandError::TooMuchOutput {
+        let status = ended.ok_or_else(|| CommandError::TooMuchOutput {
             program: self.program(),
             limit_bytes: self.output_limit,
         })?;
@@ -230,51 +219,38 @@ impl Tool {
             status,
             stdout,
             stderr,
-            elapsed,
         })
     }
 
-    /// Runs it and hands over each line as it comes, without its end (`\n`, `\r` or both).
+    /// Runs it and hands over each line as it comes, with the stream it is from and without its end (`\n`, `\r` or both). `None` comes
+    /// ten times a second and more often while there is none. It is stopped as soon as `on_news` answers `false`.
     ///
     /// For programs that take minutes. It stays in our process group, so that Ctrl-C at the terminal ends both; at the
     /// timeout it alone is stopped.
     ///
     /// # Errors
-    /// As [`Tool::run`], without `TooMuchOutput`: only the end of each stream is kept.
-    pub fn run_lines(&self, mut on_line: impl FnMut(Stream, &str)) -> Result<Output, CommandError> {
-        self.run_lines_while(|news| {
-            if let News::Line(stream, line) = news {
-                on_line(stream, line);
-            }
-            true
-        })
-    }
-
-    /// [`Tool::run_lines`] that is stopped as soon as `on_news` answers `false`.
-    ///
-    /// # Errors
-    /// As [`Tool::run_lines`], and [`CommandError::Stopped`].
-    pub fn run_lines_while(
+    /// As [`Tool::run`], without `TooMuchOutput`: only the end of each stream is kept; and [`CommandError::Stopped`].
+    pub fn run_lines(
         &self,
-        mut on_news: impl FnMut(News<'_>) -> bool,
+        mut on_news: impl FnMut(Option<(Stream, &str)>) -> bool,
     ) -> Result<Output, CommandError> {
         let mut lines = [Lines::default(), Lines::default()];
-        let mut goes_on = true;
+        let mut continues = true;
         let ended = self.follow(Reach::Child, &mut |heard| {
             match heard {
                 Heard::Bytes(stream, bytes) => lines[stream as usize].feed(bytes, &mut |line| {
-                    goes_on &= on_news(News::Line(stream, line));
+                    continues &= on_news(Some((stream, line)));
                 }),
-                Heard::Tick => goes_on &= on_news(News::None),
+                Heard::Tick => continues &= on_news(None),
             }
-            goes_on
+            continues
         })?;
-        let (status, elapsed) = ended.ok_or_else(|| CommandError::Stopped {
+        let status = ended.ok_or_else(|| CommandError::Stopped {
             program: self.program(),
         })?;
         let mut finish = |lines: Lines, stream| {
             lines.finish(&mut |line| {
-                on_news(News::Line(stream, line));
+                on_news(Some((stream, line)));
             })
         };
         let [stdout, stderr] = lines;
@@ -282,7 +258,6 @@ impl Tool {
             status,
             stdout: finish(stdout, Stream::Stdout),
             stderr: finish(stderr, Stream::Stderr),
-            elapsed,
         })
     }
 
@@ -291,7 +266,7 @@ impl Tool {
         &self,
         reach: Reach,
         sink: &mut Sink<'_>,
-    ) -> Result<Option<(ExitStatus, Duration)>, CommandError> {
+    ) -> Result<Option<ExitStatus>, CommandError> {
         let start = Instant::now();
         let failed = |source| CommandError::Follow {
             program: self.program(),
@@ -307,11 +282,10 @@ impl Tool {
         let deadline = self.timeout.and_then(|limit| start.checked_add(limit));
         let pump = Pump::new(child, reach, self.input.clone(), self.grace).map_err(failed)?;
         let end = pump.follow(deadline, sink).map_err(failed)?;
-        let elapsed = start.elapsed();
         let (program, args) = (&self.program, &self.args);
-        tracing::debug!(?program, ?args, ?end, ?elapsed, "ran");
+        tracing::debug!(?program, ?args, ?end, elapsed = ?start.elapsed(), "ran");
         match end {
-            End::Exited(status) => Ok(Some((status, elapsed))),
+            End::Exited(status) => Ok(Some(status)),
             End::Refused => Ok(None),
             End::TimedOut => Err(CommandError::TimedOut {
                 program: self.program(),
@@ -462,7 +436,7 @@ mod tests {
     }
 
     #[test]
-    fn run_returns_streams_status_and_elapsed() {
+    fn run_returns_streams_and_status() {
         let output = shell("echo out; echo err >&2; exit 3")
             .run()
             .expect("it runs");
@@ -471,7 +445,6 @@ mod tests {
             ("out\n", "err\n")
         );
         assert_eq!(output.status.code(), Some(3));
-        assert!(output.elapsed > Duration::ZERO);
     }
 
     #[test]
@@ -667,7 +640,11 @@ mod tests {
         let script = r"printf 'one\r\ntwo\rthree\n\n'; sleep 0.2; echo err >&2; printf last";
         let start = Instant::now();
         let output = shell(script)
-            .run_lines(|stream, line| seen.push((stream, line.to_owned(), start.elapsed())))
+            .run_lines(|news| {
+                let at = start.elapsed();
+                seen.extend(news.map(|(stream, line)| (stream, line.to_owned(), at)));
+                true
+            })
             .expect("it runs");
         let of = |stream| {
             seen.iter()
@@ -679,7 +656,7 @@ mod tests {
         assert_eq!(of(Stream::Stderr), ["err"]);
         assert_eq!(output.stdout, "one\ntwo\nthree\nlast\n");
         assert!(
-            seen[0].2 + Duration::from_millis(100) < output.elapsed,
+            seen[0].2 + Duration::from_millis(100) < start.elapsed(),
             "the first line came at once"
         );
     }
@@ -689,9 +666,11 @@ mod tests {
         let (mut bytes, mut longest) = (0, 0);
         let script = "head -c 200000000 /dev/zero; echo; echo end";
         let output = shell(script)
-            .run_lines(|_, line| {
-                bytes += line.len();
-                longest = longest.max(line.len());
+            .run_lines(|news| {
+                let length = news.map_or(0, |(_, line)| line.len());
+                bytes += length;
+                longest = longest.max(length);
+                true
             })
             .expect("it runs");
         assert_eq!(bytes, 200_000_003);
@@ -707,9 +686,9 @@ mod tests {
         let tool = shell(script)
             .current_dir(dir.path())
             .grace(Duration::from_secs(20));
-        let error = tool.run_lines_while(|news| {
-            up |= news == News::Line(Stream::Stdout, "up");
-            !(up && news == News::None)
+        let error = tool.run_lines(|news| {
+            up |= news == Some((Stream::Stdout, "up"));
+            !(up && news.is_none())
         });
         assert!(
             matches!(error, Err(CommandError::Stopped { .. })),
@@ -744,7 +723,12 @@ mod tests {
         let mut group = String::new();
         let error = shell("cat /proc/$$/stat; sleep 5 & wait")
             .timeout(Duration::from_millis(200))
-            .run_lines(|_, line| group = line.split(' ').nth(4).unwrap_or_default().to_owned())
+            .run_lines(|news| {
+                if let Some((_, line)) = news {
+                    group = line.split(' ').nth(4).unwrap_or_default().to_owned();
+                }
+                true
+            })
             .expect_err("it takes too long");
         assert!(matches!(error, CommandError::TimedOut { .. }), "{error}");
         assert!(

@@ -8,7 +8,7 @@ use std::time::{Duration, Instant, SystemTime};
 
 use nix::sys::statvfs::statvfs;
 
-use crate::foundation::command::{CommandError, News, Tool};
+use crate::foundation::command::{CommandError, Tool};
 use crate::foundation::diagnostic::printable;
 use crate::foundation::lock::{self, Lock, Patience};
 use crate::image::build::ownership::unsafe_for_root;
@@ -242,9 +242,9 @@ impl Making {
             .grace(GRACE)
             .ends_with_us();
         let mut signed = Instant::now();
-        let ran = tool.run_lines_while(|news| {
+        let ran = tool.run_lines(|news| {
             match news {
-                News::Line(_, line) => {
+                Some((_, line)) => {
                     self.say(line);
                     signed = Instant::now();
                     // The step that a line of the runtime begins: `INFO:    Running post scriptlet`.
@@ -253,12 +253,12 @@ impl Making {
                         None => progress(Progress::Line(&printable(line))),
                     }
                 }
-                News::None if signed.elapsed() >= SIGN_OF_LIFE => {
+                None if signed.elapsed() >= SIGN_OF_LIFE => {
                     // Those who wait for the lock look at the log's time. That it cannot be set costs them patience.
                     let _ = self.log.set_modified(SystemTime::now());
                     signed = Instant::now();
                 }
-                News::None => {}
+                None => {}
             }
             !stop()
         });

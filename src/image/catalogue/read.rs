@@ -201,7 +201,11 @@ mod tests {
                 1,
                 "`format = 2` is not in this version",
             ),
-            ("format = \"1\"\n".into(), 1, "`format` must be 1"),
+            (
+                "format = \"1\"\n".into(),
+                1,
+                "`format` must be a whole number",
+            ),
             ("[[image]\n".into(), 1, ""),
             (check("gpu = 1"), 6, "did you mean `gpus`?"),
             (check("at_mss = 1"), 6, "did you mean `at_ms`?"),

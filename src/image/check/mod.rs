@@ -10,7 +10,7 @@ use std::time::Duration;
 use serde::Serialize;
 
 use self::answer::Answer;
-use crate::foundation::command::{CommandError, News, Output, Stream, Tool, Words};
+use crate::foundation::command::{CommandError, Output, Stream, Tool, Words};
 use crate::image::catalogue::{Accelerator, Check, Entry};
 use crate::image::flags::{
     Container, GpuFacts, Invocation, NodeFacts, Refusal, Surroundings, choose,
@@ -125,8 +125,8 @@ pub fn check(
         .timeout(patience);
     let mut answer = Answer::default();
     let (mut printed, mut asked) = (0_usize, true);
-    let ended = tool.run_lines_while(|news| {
-        if let News::Line(stream, line) = news {
+    let ended = tool.run_lines(|news| {
+        if let Some((stream, line)) = news {
             printed = printed.saturating_add(line.len() + 1);
             if stream == Stream::Stdout {
                 answer.take(&marker, line);

@@ -144,10 +144,13 @@ fn run_logged(
     log: &mut File,
     on_line: &mut dyn FnMut(&str),
 ) -> Result<(), CommandError> {
-    let output = tool.run_lines(|_, line| {
-        // That the log cannot be written is seen elsewhere: the tool writes to the same file system.
-        let _ = writeln!(log, "{line}");
-        on_line(&printable(line));
+    let output = tool.run_lines(|news| {
+        if let Some((_, line)) = news {
+            // That the log cannot be written is seen elsewhere: the tool writes to the same file system.
+            let _ = writeln!(log, "{line}");
+            on_line(&printable(line));
+        }
+        true
     })?;
     output.require_success(&tool.program()).map(drop)
 }

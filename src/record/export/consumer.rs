@@ -5,7 +5,7 @@
 //! not delivered, and is now; one that has it no longer was delivered, wherever its consumer has taken it since.
 
 use std::collections::BTreeMap;
-use std::fs::{File, TryLockError};
+use std::fs::File;
 use std::io;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
@@ -15,6 +15,7 @@ use nix::unistd::geteuid;
 use serde::{Deserialize, Serialize};
 
 use crate::foundation::failure::Failure;
+use crate::foundation::lock::{Lock, acquire_now};
 use crate::foundation::private::{FileError, FileFault, PrivateDir, if_there};
 use crate::record::Table;
 
@@ -87,7 +88,7 @@ pub struct Consumer {
     name: String,
     cursor: Cursor,
     /// Held until the export is over.
-    _lock: File,
+    _lock: Lock,
 }
 
 impl Consumer {
@@ -315,18 +316,11 @@ fn is_name(name: &str) -> bool {
 }
 
 /// The kernel ends the lock with the process, however that dies.
-fn lock(dir: &PrivateDir, name: &str) -> Result<File, ConsumerError> {
+fn lock(dir: &PrivateDir, name: &str) -> Result<Lock, ConsumerError> {
     let path = dir.path().join(format!("{name}.lock"));
-    let failed = |source| FileError::cannot("open", &path, source);
-    let file = dir
-        .open_or_create(&format!("{name}.lock"))
-        .map_err(failed)?;
-    match file.try_lock() {
-        Ok(()) => Ok(file),
-        Err(TryLockError::WouldBlock) => {
-            let message = format!("another export for `{name}` is running");
-            Err(ConsumerError::new(ConsumerFault::Busy, message))
-        }
-        Err(TryLockError::Error(source)) => Err(failed(source).into()),
-    }
+    let lock = acquire_now(&path).map_err(|source| FileError::cannot("open", &path, source))?;
+    lock.map_err(|_| {
+        let message = format!("another export for `{name}` is running");
+        ConsumerError::new(ConsumerFault::Busy, message)
+    })
 }

@@ -133,8 +133,8 @@ impl Column {
         let mut bytes = 8;
         let known = match (&mut self.values, cell) {
             (Values::Text(values), Cell::Text(text)) => {
-                bytes += push_text(values, text);
-                true
+                bytes += text.len();
+                put(values, ByteArray::from(&**text))
             }
             (Values::Whole(values), Cell::Whole(number)) => put(values, *number),
             (Values::Real(values), Cell::Real(number)) => put(values, *number),
@@ -174,24 +174,6 @@ impl Column {
 fn put<T>(values: &mut Vec<T>, value: T) -> bool {
     values.push(value);
     true
-}
-
-/// Most texts are those of the row before: those share their bytes.
-fn push_text(values: &mut Vec<ByteArray>, text: &str) -> usize {
-    match values
-        .last()
-        .filter(|last| last.data() == text.as_bytes())
-        .cloned()
-    {
-        Some(same) => {
-            values.push(same);
-            0
-        }
-        None => {
-            values.push(ByteArray::from(text));
-            text.len()
-        }
-    }
 }
 
 fn write<T: DataType, W: Write + Send>(

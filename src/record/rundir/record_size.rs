@@ -27,33 +27,29 @@ fn fit(record: &NodeRecord, limit: usize) -> Option<(NodeRecord, Vec<u8>)> {
         return Some((record, whole));
     }
     // Curves are the first to go: what they end in is in the metrics of the epochs and in the last ones.
-    if !record.progress.points.is_empty() {
-        record.progress.points.clear();
-        record.missing.push(left_out(
-            "points",
-            "the curves of losses and metrics".to_owned(),
-        ));
-    }
-    let without_curves = to_json(&record);
-    if without_curves.len() <= limit {
-        return Some((record, without_curves));
-    }
-    let mut kept = (
-        record.progress.epochs.len(),
-        record.gaps.len(),
-        record.events.len(),
+    thin(
+        &mut record.progress.points,
+        0,
+        0,
+        "points",
+        &mut record.missing,
     );
+    let mut epochs = record.progress.epochs.len();
+    let mut others = record.gaps.len().max(record.events.len());
     loop {
-        match &mut kept {
-            (epochs, _, _) if *epochs > 2 => *epochs /= 2,
-            (_, gaps, _) if *gaps > 2 => *gaps /= 2,
-            (_, _, events) if *events > 2 => *events /= 2,
-            _ => return None,
-        }
-        let thinned = thin(&record, kept);
+        let mut thinned = record.clone();
+        let missing = &mut thinned.missing;
+        // Every summary shows the first epoch separately.
+        thin(&mut thinned.progress.epochs, 1, epochs, "epochs", missing);
+        thin(&mut thinned.gaps, 0, others, "gaps", missing);
+        thin(&mut thinned.events, 0, others, "events", missing);
         let bytes = to_json(&thinned);
         if bytes.len() <= limit {
             return Some((thinned, bytes));
+        }
+        match (&mut epochs, &mut others) {
+            (kept, _) | (_, kept) if *kept > 2 => *kept /= 2,
+            _ => return None,
         }
     }
 }
@@ -62,36 +58,13 @@ fn to_json(record: &NodeRecord) -> Vec<u8> {
     serde_json::to_vec(record).expect("a node record has no keys but text")
 }
 
-/// Keeps the first epoch, which every summary shows separately, the newest of the others, and the newest gaps and events.
-fn thin(record: &NodeRecord, (epochs, gaps, events): (usize, usize, usize)) -> NodeRecord {
-    let mut thin = record.clone();
-    let dropped = thin.progress.epochs.len() - epochs;
+/// Keeps the first `begin` of a list and the newest of the others, `kept` in all, and says so.
+fn thin<T>(list: &mut Vec<T>, begin: usize, kept: usize, what: &str, missing: &mut Vec<Missing>) {
+    let dropped = list.len().saturating_sub(kept);
     if dropped > 0 {
-        thin.progress.epochs.drain(1..=dropped);
-        thin.missing.push(left_out(
-            "timing",
-            format!("{dropped} epochs after the first"),
-        ));
-    }
-    let dropped = thin.gaps.len() - gaps;
-    if dropped > 0 {
-        thin.gaps.drain(..dropped);
-        thin.missing
-            .push(left_out("gaps", format!("the {dropped} oldest gaps")));
-    }
-    let dropped = thin.events.len() - events;
-    if dropped > 0 {
-        thin.events.drain(..dropped);
-        thin.missing
-            .push(left_out("events", format!("the {dropped} oldest events")));
-    }
-    thin
-}
-
-fn left_out(what: &str, which: String) -> Missing {
-    Missing {
-        what: what.to_owned(),
-        why: format!("the record was too large; {which} are left out"),
+        list.drain(begin..begin + dropped);
+        let why = format!("the record was too large; the {dropped} oldest {what} are left out");
+        missing.push(Missing::new(what, why));
     }
 }
 

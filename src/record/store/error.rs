@@ -56,7 +56,12 @@ impl StoreError {
         source: rusqlite::Error,
     ) -> Self {
         let path = path.display();
-        let (fault, message) = match source.sqlite_error_code() {
+        let code = match &source {
+            // Bytes that make no sense.
+            rusqlite::Error::FromSqlConversionFailure(..) => Some(ErrorCode::DatabaseCorrupt),
+            other => other.sqlite_error_code(),
+        };
+        let (fault, message) = match code {
             Some(ErrorCode::NotADatabase | ErrorCode::DatabaseCorrupt) => (
                 StoreFault::Damaged,
                 format!("the index `{path}` is damaged"),

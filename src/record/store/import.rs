@@ -113,7 +113,7 @@ impl Writer<'_> {
             (Table::Runs, _) => {
                 let kept = Replace::Keeping(&["job_id", "output", "parts"]);
                 let values = self.imported_values(row, "run")?;
-                self.put("run", &["run_id"], &values, kept)?.is_some()
+                self.put("run", &["run_id"], &values, kept)?
             }
             (_, None) => return Ok(Taken::Waits),
             (Table::Usage, _) => self.import_usage(row)?,
@@ -185,7 +185,10 @@ impl Writer<'_> {
             self.put_figures(&record.host, figures)?;
         }
         let values = self.imported_values(row, "node")?;
-        let Some(node) = self.put_node(attempt, key, &record.host, values)? else {
+        if !self.put_node(attempt, key, &record.host, values)? {
+            return Ok(false);
+        }
+        let Some(node) = self.node_of(key)? else {
             return Ok(false);
         };
         self.replace_usage(node, record)?;

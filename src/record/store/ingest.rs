@@ -1,10 +1,10 @@
 //! Taking records in. Doing so twice changes nothing.
 
-use rusqlite::params;
+use rusqlite::{params, params_from_iter};
 use serde_json::{Value, json};
 
 use super::error::StoreError;
-use super::sql::{OF_KEY, OF_RUN, integer, key_values, optional};
+use super::sql::{OF_KEY, OF_RUN, column_value, integer, key_values, optional};
 use super::writer::{Replace, Writer};
 use crate::job::RunId;
 use crate::record::table::stored_values;
@@ -43,14 +43,25 @@ impl Writer<'_> {
     /// # Errors
     /// `StoreFault::UnknownRun`, `StoreFault::Query` and what the disk adds to it.
     pub fn set_status(&self, run_id: &RunId, status: &Status) -> Result<(), StoreError> {
+        let sql = "SELECT 1 FROM run WHERE run_id = ?1";
+        if self.select(sql, [run_id.as_str()])?.is_none() {
+            return Err(self.unknown(run_id));
+        }
         let status = json!({ "status": status });
         let values = stored_values(Table::Runs, "run", "/status", &status);
-        let changed = self.set("run", ("run_id", run_id.as_str()), &values)?;
-        if changed == 1 {
-            Ok(())
-        } else {
-            Err(self.unknown(run_id))
-        }
+        let (names, places): (Vec<&str>, Vec<String>) = (2..)
+            .zip(&values)
+            .map(|(at, (name, _))| (*name, format!("?{at}")))
+            .unzip();
+        let (names, places) = (names.join(", "), places.join(", "));
+        let sql = format!(
+            "UPDATE run SET ({names}) = ({places}) WHERE run_id = ?1 AND ({names}) IS NOT ({places})"
+        );
+        let values = values.iter().map(|(_, value)| column_value(value));
+        let values = [run_id.as_str().to_owned().into()]
+            .into_iter()
+            .chain(values);
+        self.execute(&sql, params_from_iter(values)).map(drop)
     }
 
     /// Takes in what an attempt left: its marks and the records of its nodes. A mark once seen is not forgotten.
@@ -167,7 +178,7 @@ impl Writer<'_> {
     /// `StoreFault::Query` and what the disk adds to it.
     pub fn clear(&self) -> Result<(), StoreError> {
         // Children first: then each table is emptied in one go, without a look at every row.
-        let tables = "import waiting live spool spool_columns rollup series gpu event block usage missing gap timing metric node \
+        let tables = "import waiting live spool gpu event block usage missing gap timing metric node \
              element target attempt run origin";
         for table in tables.split(' ') {
             self.execute(&format!("DELETE FROM {table}"), [])?;
@@ -254,17 +265,20 @@ impl Writer<'_> {
             progress["throughput"]["scope"] = rate.scope.as_str().into();
         }
         let values = stored_values(Table::Usage, "node", "/record", &whole);
-        self.put_node(attempt, &record.key, &record.host, values)
+        self.put_node(attempt, &record.key, &record.host, values)?;
+        let sql = "SELECT id FROM node WHERE attempt = ?1 AND node = ?2 AND step = ?3 AND updated_at_ms = ?4";
+        let (key, at_ms) = (&record.key, integer(record.updated_at_ms));
+        self.select(sql, params![attempt, key.node, key.step, at_ms])
     }
 
-    /// Puts the row of a measurement in; `None` where a newer record is there.
+    /// Puts the row of a measurement in; `false` where a newer or the same record is there.
     pub(super) fn put_node(
         &self,
         attempt: i64,
         key: &MeasureKey,
         host: &HostFacts,
         mut values: Vec<(&'static str, Value)>,
-    ) -> Result<Option<i64>, StoreError> {
+    ) -> Result<bool, StoreError> {
         values.extend([
             ("attempt", attempt.into()),
             ("node", key.node.as_str().into()),

@@ -79,9 +79,7 @@ impl Store {
                 path: path.to_owned(),
                 reading: None,
             }),
-            schema::Found::Newer(version) => {
-                Err(StoreError::newer(path, version, schema::version()))
-            }
+            schema::Found::Newer(version) => Err(StoreError::newer(path, version, schema::VERSION)),
             _ => Err(StoreError::foreign(path)),
         }
     }
@@ -142,14 +140,17 @@ impl Store {
 /// Opens the file, creating it with `mode`.
 pub(super) fn connect(path: &Path, mode: u32) -> Result<Connection, StoreError> {
     create_or_check(path, mode)?;
+    connect_with(path, OpenFlags::SQLITE_OPEN_READ_WRITE)
+}
+
+pub(super) fn connect_with(path: &Path, flags: OpenFlags) -> Result<Connection, StoreError> {
     // SQLite would take a name that begins with `file:` for a URI.
     let name = if path.is_absolute() {
         path.to_owned()
     } else {
         Path::new(".").join(path)
     };
-    let flags = OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_NO_MUTEX;
-    Connection::open_with_flags(name, flags)
+    Connection::open_with_flags(name, flags | OpenFlags::SQLITE_OPEN_NO_MUTEX)
         .map_err(|source| StoreError::from_sqlite(path, "open", source))
 }
 

@@ -28,11 +28,11 @@ impl Writer<'_> {
         let (key, replace): (&[&str], _) = match table {
             Table::Timings => (&["node", "place"], Replace::Numbered),
             Table::Metrics => (&["node", "kind", "place", "name"], Replace::Numbered),
-            Table::Gpus => (&["node", "uuid"], Replace::Different),
-            _ => (&["node"], Replace::Different),
+            Table::Gpus => (&["node", "uuid"], Replace::Keeping(&[])),
+            _ => (&["node"], Replace::Keeping(&[])),
         };
         values.push(("node", node.into()));
-        Ok(self.put(table.kind(), key, &values, replace)?.is_some())
+        self.put(table.kind(), key, &values, replace)
     }
 
     fn put_record(&self, node: i64, table: Table, record: &Value) -> Result<(), StoreError> {
@@ -107,12 +107,8 @@ impl Writer<'_> {
                 at_ms: point.at_ms,
                 value: value.is_finite().then_some(*value),
             };
-            self.put_metric(node, &value)
+            self.put_record(node, Table::Metrics, &json!(value))
         })
-    }
-
-    pub(super) fn put_metric(&self, node: i64, value: &MetricValue) -> Result<(), StoreError> {
-        self.put_record(node, Table::Metrics, &json!(value))
     }
 
     pub(super) fn put_epoch(&self, node: i64, place: u64, epoch: &Epoch) -> Result<(), StoreError> {
@@ -210,11 +206,7 @@ impl Writer<'_> {
             "DELETE FROM gpu WHERE node = ?1 AND uuid NOT IN (SELECT value FROM json_each(?2))",
             params![node, uuids],
         )?;
-        gpus.iter().try_for_each(|usage| self.put_gpu(node, usage))
-    }
-
-    /// What is as it was is not written: it would count as a change.
-    pub(super) fn put_gpu(&self, node: i64, usage: &GpuUsage) -> Result<(), StoreError> {
-        self.put_record(node, Table::Gpus, &json!(usage))
+        gpus.iter()
+            .try_for_each(|usage| self.put_record(node, Table::Gpus, &json!(usage)))
     }
 }

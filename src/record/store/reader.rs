@@ -6,7 +6,6 @@
 
 use std::fs::{File, OpenOptions};
 use std::io;
-use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::Path;
 
@@ -15,7 +14,7 @@ use nix::fcntl::OFlag;
 use rusqlite::{Connection, OpenFlags};
 
 use super::error::{StoreError, StoreFault};
-use super::open::{BUSY_TIMEOUT, Store, beside};
+use super::open::{BUSY_TIMEOUT, Store, beside, connect_with};
 use super::schema;
 use crate::foundation::filesystem::directory;
 
@@ -95,17 +94,13 @@ fn open_file(path: &Path) -> Result<File, StoreError> {
 /// The connection, once it is known that the database can be read.
 fn connect(path: &Path) -> Result<Connection, StoreError> {
     let failed = |source| StoreError::from_sqlite(path, "open", source);
-    let flags = OpenFlags::SQLITE_OPEN_READ_ONLY
-        | OpenFlags::SQLITE_OPEN_NO_MUTEX
-        | OpenFlags::SQLITE_OPEN_URI;
-    let opened = Connection::open_with_flags(uri(path), flags);
-    let mut connection = opened.map_err(failed)?;
+    let mut connection = connect_with(path, OpenFlags::SQLITE_OPEN_READ_ONLY)?;
     connection.busy_timeout(BUSY_TIMEOUT).map_err(failed)?;
     // What somebody else wrote runs none of its functions here.
     connection
         .execute_batch("PRAGMA trusted_schema = OFF; PRAGMA query_only = ON")
         .map_err(failed)?;
-    let known = schema::version();
+    let known = schema::VERSION;
     match schema::inspect(&mut connection).map_err(failed)? {
         schema::Found::Current => Ok(connection),
         schema::Found::Newer(version) => Err(StoreError::newer(path, version, known)),
@@ -120,21 +115,6 @@ fn connect(path: &Path) -> Result<Connection, StoreError> {
     }
 }
 
-/// A path as SQLite's URI: every byte that could mean something else is written by its number.
-fn uri(path: &Path) -> String {
-    let absolute = std::path::absolute(path).unwrap_or_else(|_| path.to_owned());
-    let mut uri = String::from("file:");
-    for byte in absolute.as_os_str().as_bytes() {
-        match byte {
-            b'a'..=b'z' | b'A'..=b'Z' | b'0'..=b'9' | b'/' | b'.' | b'_' | b'-' => {
-                uri.push(char::from(*byte))
-            }
-            other => uri.push_str(&format!("%{other:02X}")),
-        }
-    }
-    uri + "?mode=ro"
-}
-
 fn unreadable(path: &Path, source: io::Error) -> StoreError {
     let fault = match source.kind() {
         io::ErrorKind::NotFound => StoreFault::Missing,
@@ -143,17 +123,4 @@ fn unreadable(path: &Path, source: io::Error) -> StoreError {
     };
     let message = format!("cannot read the database `{}`", path.display());
     StoreError::caused(fault, message, source)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_path_is_never_taken_for_more() {
-        assert_eq!(
-            uri(Path::new("/a b/x?mode=rw#%.db")),
-            "file:/a%20b/x%3Fmode%3Drw%23%25.db?mode=ro"
-        );
-    }
 }

@@ -1,20 +1,12 @@
-//! The versions of the schema. `user_version` counts the migrations that a database has seen.
+//! The versions of the schema, as in `user_version`.
 
 use rusqlite::{Connection, Transaction, TransactionBehavior};
 
-/// Each brings a database one version up. Append only: a released one is never changed.
-const MIGRATIONS: [&str; 11] = [
-    include_str!("migration-1.sql"),
-    include_str!("migration-2.sql"),
-    include_str!("migration-3.sql"),
-    include_str!("migration-4.sql"),
-    include_str!("migration-5.sql"),
-    include_str!("migration-6.sql"),
-    include_str!("migration-7.sql"),
-    include_str!("migration-8.sql"),
-    include_str!("migration-9.sql"),
-    include_str!("migration-10.sql"),
-    include_str!("migration-11.sql"),
+/// What brings a database up to each version, in their order; an empty one gets all. dlrun 0.1 wrote version 8. A released version is
+/// never changed.
+const VERSIONS: [(i32, &str); 2] = [
+    (8, include_str!("schema-8.sql")),
+    (11, include_str!("schema-11.sql")),
 ];
 
 /// `dlrn`: distinguishes our databases from others.
@@ -34,54 +26,50 @@ pub(super) enum Found {
 }
 
 /// The version that this dlrun writes.
-pub(super) fn version() -> i32 {
-    i32::try_from(MIGRATIONS.len()).expect("few migrations")
-}
+pub(super) const VERSION: i32 = VERSIONS[VERSIONS.len() - 1].0;
 
 /// Says whose a database is without writing to it.
 pub(super) fn inspect(connection: &mut Connection) -> rusqlite::Result<Found> {
-    judge(&connection.transaction()?, version())
+    judge(&connection.transaction()?, &VERSIONS)
 }
 
 /// Brings a database up to date. One that is current is only read.
 pub(super) fn migrate(connection: &mut Connection) -> rusqlite::Result<Found> {
-    migrate_by(connection, &MIGRATIONS)
+    migrate_by(connection, &VERSIONS)
 }
 
-fn migrate_by(connection: &mut Connection, migrations: &[&str]) -> rusqlite::Result<Found> {
-    let current = i32::try_from(migrations.len()).expect("few migrations");
-    match judge(&connection.transaction()?, current)? {
+fn migrate_by(connection: &mut Connection, versions: &[(i32, &str)]) -> rusqlite::Result<Found> {
+    match judge(&connection.transaction()?, versions)? {
         Found::Older(_) => {}
         found => return Ok(found),
     }
     // Exclusive, and judged again inside: another process may have been quicker.
     let transaction = connection.transaction_with_behavior(TransactionBehavior::Exclusive)?;
-    let seen = match judge(&transaction, current)? {
+    let seen = match judge(&transaction, versions)? {
         Found::Older(seen) => seen,
         found => return Ok(found),
     };
-    for migration in &migrations[usize::try_from(seen).unwrap_or(0)..] {
-        transaction.execute_batch(migration)?;
+    for (version, sql) in versions.iter().filter(|(version, _)| *version > seen) {
+        transaction.execute_batch(sql)?;
+        transaction.pragma_update(None, "user_version", version)?;
     }
     transaction.pragma_update(None, "application_id", APPLICATION_ID)?;
-    transaction.pragma_update(None, "user_version", current)?;
     transaction.commit()?;
     Ok(Found::Current)
 }
 
-/// `None` where there is something to migrate: an empty database, or an older one of ours.
-///
 /// The order matters to the number of system calls: the first `PRAGMA` takes the lock that reading the schema needs too.
-fn judge(transaction: &Transaction<'_>, current: i32) -> rusqlite::Result<Found> {
+fn judge(transaction: &Transaction<'_>, versions: &[(i32, &str)]) -> rusqlite::Result<Found> {
     let version: i32 = transaction.pragma_query_value(None, "user_version", |row| row.get(0))?;
     let application: i32 =
         transaction.pragma_query_value(None, "application_id", |row| row.get(0))?;
     let any_table = "SELECT EXISTS (SELECT 1 FROM sqlite_schema)";
     let tables: bool = transaction.query_row(any_table, [], |row| row.get(0))?;
+    let known: Vec<i32> = versions.iter().map(|(version, _)| *version).collect();
     Ok(match (application, version) {
-        (APPLICATION_ID, version) if version == current => Found::Current,
-        (APPLICATION_ID, version) if version > current => Found::Newer(version),
-        (APPLICATION_ID, version) if version > 0 => Found::Older(version),
+        (APPLICATION_ID, version) if known.last() == Some(&version) => Found::Current,
+        (APPLICATION_ID, version) if known.last() < Some(&version) => Found::Newer(version),
+        (APPLICATION_ID, version) if known.contains(&version) => Found::Older(version),
         (0, 0) if !tables => Found::Older(0),
         _ => Found::Foreign,
     })
@@ -98,9 +86,9 @@ mod tests {
     #[test]
     fn each_migration_runs_once_and_in_order() {
         let steps = [
-            "CREATE TABLE a (x) ",
-            "ALTER TABLE a ADD COLUMN y",
-            "INSERT INTO a (x, y) VALUES (1, 2)",
+            (1, "CREATE TABLE a (x) "),
+            (2, "ALTER TABLE a ADD COLUMN y"),
+            (5, "INSERT INTO a (x, y) VALUES (1, 2)"),
         ];
         let mut connection = empty();
         for upto in [1, 1, 3, 3] {
@@ -115,17 +103,19 @@ mod tests {
         assert_eq!(rows, 1);
         assert_eq!(
             migrate_by(&mut connection, &steps[..2]),
-            Ok(Found::Newer(3))
+            Ok(Found::Newer(5))
         );
+        let known = [(1, ""), (4, ""), (6, "")];
+        assert_eq!(migrate_by(&mut connection, &known), Ok(Found::Foreign));
     }
 
     #[test]
     fn a_migration_that_fails_leaves_the_database_as_it_was() {
         let mut connection = empty();
-        migrate_by(&mut connection, &["CREATE TABLE a (x)"]).expect("first");
+        migrate_by(&mut connection, &[(1, "CREATE TABLE a (x)")]).expect("first");
         let broken = [
-            "CREATE TABLE a (x)",
-            "CREATE TABLE b (x); CREATE TABLE a (x)",
+            (1, "CREATE TABLE a (x)"),
+            (2, "CREATE TABLE b (x); CREATE TABLE a (x)"),
         ];
         migrate_by(&mut connection, &broken).expect_err("table a exists");
         let tables: i32 = connection

@@ -16,13 +16,11 @@ pub struct Writer<'a> {
     pub(super) path: &'a Path,
 }
 
-/// When a row that is there takes the values of another.
+/// When a row that exists takes the values of another. One that is as it was stays: it would count as a change.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Replace<'a> {
     /// Always; these columns keep what they have where the new row has nothing.
     Keeping(&'a [&'a str]),
-    /// Where it is as it was it stays: it would count as a change.
-    Different,
     /// The same, and its table leaves the numbers of changes to the writer.
     Numbered,
     /// Where the new row is not older.
@@ -68,90 +66,54 @@ impl Writer<'_> {
         found.map_err(|source| StoreError::from_sqlite(self.path, "write", source))
     }
 
-    /// Puts a row in, or in the place of the one that has the same in the columns of `key`. `None`: it was not written. Returns
-    /// its `id` where `replace` is [`Replace::NotOlder`].
+    /// Puts a row in, or in the place of the one that has the same in the columns of `key`. `false`: it was not written.
     pub(super) fn put(
         &self,
         table: &str,
         key: &[&str],
         values: &[(&str, Value)],
         replace: Replace<'_>,
-    ) -> Result<Option<i64>, StoreError> {
+    ) -> Result<bool, StoreError> {
         let names: Vec<&str> = values.iter().map(|(name, _)| *name).collect();
         let places: Vec<String> = (1..=names.len()).map(|at| format!("?{at}")).collect();
-        let is_other = |name: &&str| !key.contains(name);
-        let others: Vec<&str> = names.iter().copied().filter(is_other).collect();
-        let set = others.iter().map(|name| match replace {
-            Replace::Keeping(kept) if kept.contains(name) => {
-                format!("{name} = coalesce(excluded.{name}, {name})")
-            }
-            _ => format!("{name} = excluded.{name}"),
-        });
-        let mut set: Vec<String> = set.collect();
-        let is_numbered = replace == Replace::Numbered;
-        if is_numbered {
-            set.push("change_seq = excluded.change_seq".to_owned());
+        let (mut set, mut old, mut new) = (Vec::new(), Vec::new(), Vec::new());
+        for name in names.iter().copied().filter(|name| !key.contains(name)) {
+            let value = match replace {
+                Replace::Keeping(kept) if kept.contains(&name) => {
+                    format!("coalesce(excluded.{name}, {name})")
+                }
+                _ => format!("excluded.{name}"),
+            };
+            set.push(format!("{name} = {value}"));
+            old.push(name);
+            new.push(value);
         }
-        let is_imported = names.contains(&ORIGIN_SEQ);
-        let when = match replace {
-            _ if is_imported => {
-                let (old, new) = (
-                    version_order(table, table),
-                    version_order(table, "excluded"),
-                );
-                format!("WHERE {old} < {new}")
-            }
-            Replace::Keeping(_) => String::new(),
-            Replace::NotOlder => "WHERE updated_at_ms <= excluded.updated_at_ms".to_owned(),
-            Replace::Different | Replace::Numbered => {
-                let (old, new) = (others.join(", "), others.join(", excluded."));
-                format!("WHERE ({old}) IS NOT (excluded.{new})")
-            }
-        };
-        let (number, next) = if is_numbered {
+        let mut when = format!("({}) IS NOT ({})", old.join(", "), new.join(", "));
+        if names.contains(&ORIGIN_SEQ) {
+            let (old, new) = (
+                version_order(table, table),
+                version_order(table, "excluded"),
+            );
+            when = format!("{old} < {new}");
+        } else if replace == Replace::NotOlder {
+            when += " AND updated_at_ms <= excluded.updated_at_ms";
+        }
+        let (number, next) = if replace == Replace::Numbered {
+            set.push("change_seq = excluded.change_seq".to_owned());
             (", change_seq", ", last + 1")
         } else {
             ("", "")
         };
-        let returning = if replace == Replace::NotOlder {
-            "RETURNING id"
-        } else {
-            ""
-        };
         let sql = format!(
             "INSERT INTO {table} ({}{number}) SELECT {}{next} FROM change WHERE true
-             ON CONFLICT ({}) DO UPDATE SET {} {when} {returning}",
+             ON CONFLICT ({}) DO UPDATE SET {} WHERE {when}",
             names.join(", "),
             places.join(", "),
             key.join(", "),
             set.join(", "),
         );
-        let values = params_from_iter(values.iter().map(|(_, value)| column_value(value)));
-        if replace == Replace::NotOlder {
-            self.select(&sql, values)
-        } else {
-            let changed = self.execute(&sql, values)?;
-            Ok((changed > 0).then_some(0))
-        }
-    }
-
-    /// Sets columns of the rows that have this value in another; returns how many these are.
-    pub(super) fn set(
-        &self,
-        table: &str,
-        (key, is): (&str, &str),
-        values: &[(&str, Value)],
-    ) -> Result<usize, StoreError> {
-        let set: Vec<String> = (2..)
-            .zip(values)
-            .map(|(at, (name, _))| format!("{name} = ?{at}"))
-            .collect();
-        let sql = format!("UPDATE {table} SET {} WHERE {key} = ?1", set.join(", "));
         let values = values.iter().map(|(_, value)| column_value(value));
-        self.execute(
-            &sql,
-            params_from_iter([is.to_owned().into()].into_iter().chain(values)),
-        )
+        Ok(self.execute(&sql, params_from_iter(values))? > 0)
     }
 
     pub(super) fn unknown(&self, run_id: &RunId) -> StoreError {

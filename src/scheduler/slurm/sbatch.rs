@@ -116,7 +116,6 @@ const KEPT_VARIABLES: [&str; 6] = [
 mod tests {
     use std::os::unix::process::ExitStatusExt;
     use std::process::ExitStatus;
-    use std::time::Duration;
 
     use super::*;
     use crate::foundation::command::Output;
@@ -129,7 +128,6 @@ mod tests {
             status,
             stdout,
             stderr,
-            elapsed: Duration::ZERO,
         };
         WORDS.job_id("sbatch", Ok(output), id_in)
     }

@@ -2,7 +2,7 @@
 
 use rusqlite::params;
 
-use super::spool::spool_error;
+use super::spool::sample;
 use super::{NodeId, NodeStore, Safety};
 use crate::record::store::error::StoreError;
 use crate::record::store::sql::{damaged, integer};
@@ -75,12 +75,12 @@ impl NodeStore {
                 .rows(sql, params![node.0, integer(from_ms)], |row| row.get(0))?;
         let mut samples = Vec::new();
         for bytes in blocks {
-            samples.extend(
-                decode_segment(&bytes)
-                    .map_err(|error| spool_error(&self.store.path, damaged(error)))?,
-            );
+            let decoded = decode_segment(&bytes).map_err(damaged);
+            samples
+                .extend(decoded.map_err(|e| StoreError::from_sqlite(&self.store.path, "read", e))?);
         }
-        samples.extend(self.store.spooled(node)?);
+        let spooled = "SELECT bytes FROM spool WHERE node = ?1 ORDER BY id";
+        samples.extend(self.store.rows(spooled, [node.0], sample)?);
         samples.retain(|sample| sample.at_ms >= from_ms);
         Ok(samples)
     }

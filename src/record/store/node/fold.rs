@@ -2,7 +2,6 @@
 
 use rusqlite::params;
 
-use super::spool::spool_error;
 use super::{NodeId, NodeStore, Safety, Work};
 use crate::record::store::error::StoreError;
 use crate::record::store::sql::{damaged, integer};
@@ -87,7 +86,7 @@ impl Work<'_> {
             let count = match segments.len() {
                 1 => rest.len(),
                 _ => decode_segment(bytes)
-                    .map_err(|error| spool_error(self.writer.path, damaged(error)))?
+                    .map_err(|e| StoreError::from_sqlite(self.writer.path, "read", damaged(e)))?
                     .len(),
             };
             let (of_block, after) = rest.split_at(count.min(rest.len()));

@@ -68,7 +68,7 @@ impl NodeStore {
             }
             writer.upsert_run(run)?;
             writer.execute(
-                "UPDATE run SET uid = ?2 WHERE run_id = ?1",
+                "UPDATE run SET uid = ?2 WHERE run_id = ?1 AND uid IS NOT ?2",
                 params![run_id.as_str(), uid],
             )?;
             let taken = writer.take_node(record)?;
@@ -151,10 +151,7 @@ impl NodeStore {
     /// # Errors
     /// As [`crate::record::store::Store::list`].
     pub fn live(&self) -> Result<Vec<LiveRun>, StoreError> {
-        let mut found: Vec<LiveRun> = self.store.reading(|connection| {
-            let mut statement = connection.prepare_cached(LIVE)?;
-            statement.query_map([], live_run)?.collect()
-        })?;
+        let mut found = self.store.rows(LIVE, [], live_run)?;
         for run in &mut found {
             run.record.gaps = self.gaps(run.node)?;
             run.record.events = self.events(run.node)?;
@@ -210,7 +207,7 @@ impl Work<'_> {
             return Err(writer.unknown(&record.key.run_id));
         }
         // The clock may have been set back.
-        let before = "UPDATE node SET updated_at_ms = min(updated_at_ms, ?2) WHERE id = ?1";
+        let before = "UPDATE node SET updated_at_ms = ?2 WHERE id = ?1 AND updated_at_ms > ?2";
         writer.execute(before, params![node.0, integer(record.updated_at_ms)])?;
         writer.take_node(record)?;
         let live = "UPDATE live SET record = ?2 WHERE node = ?1";

@@ -18,14 +18,12 @@ pub use live::{Live, LiveRun};
 pub use retain::{Retained, Shortened};
 
 use std::collections::HashMap;
-use std::fs::File;
-
-use nix::fcntl::Flock;
 
 use super::error::{StoreError, StoreFault};
 use super::open::Store;
 use super::writer::Writer;
 use crate::foundation::filesystem::FileSystem;
+use crate::foundation::lock::Lock;
 use spool::Tail;
 
 /// One measurement: the row of its node.
@@ -41,7 +39,7 @@ pub struct NodeStore {
     safety: Safety,
     file_system: FileSystem,
     /// After the store, so that it is closed first.
-    _lock: Flock<File>,
+    _lock: Lock,
 }
 
 /// What a commit survives.

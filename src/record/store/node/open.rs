@@ -1,18 +1,14 @@
 //! Opening the node's database: one process at a time, on a local file system.
 
 use std::collections::HashMap;
-use std::fs::{File, OpenOptions};
-use std::io::{Read, Write};
-use std::os::unix::fs::OpenOptionsExt;
+use std::io;
 use std::path::Path;
 
-use nix::errno::Errno;
-use nix::fcntl::{Flock, FlockArg, OFlag};
 use rusqlite::Connection;
 
-use super::spool::DROP_OTHER_FORMS;
 use super::{NodeStore, Safety};
 use crate::foundation::filesystem::{FileSystem, Kind, directory};
+use crate::foundation::lock::{Lock, acquire_now};
 use crate::record::store::error::{StoreError, StoreFault};
 use crate::record::store::open::{Store, beside, cannot_create, connect};
 use crate::record::store::schema;
@@ -71,7 +67,6 @@ fn prepare(mut connection: Connection, path: &Path) -> Result<Store, StoreError>
     }
     let store = Store::prepare(connection, path, "FULL")?;
     let connection = &store.connection;
-    connection.execute_batch(DROP_OTHER_FORMS).map_err(failed)?;
     // Without this a power failure could take the schema itself away.
     connection
         .execute_batch("PRAGMA wal_checkpoint(TRUNCATE)")
@@ -79,37 +74,17 @@ fn prepare(mut connection: Connection, path: &Path) -> Result<Store, StoreError>
     Ok(store)
 }
 
-fn lock(path: &Path) -> Result<Flock<File>, StoreError> {
+fn lock(path: &Path) -> Result<Lock, StoreError> {
     let failed = |source| cannot_create(path, source);
-    let mut options = OpenOptions::new();
-    options
-        .read(true)
-        .write(true)
-        .create(true)
-        .truncate(false)
-        .mode(MODE);
-    let file = options
-        .custom_flags(OFlag::O_NOFOLLOW.bits())
-        .open(beside(path, ".lock"))
-        .map_err(failed)?;
-    match Flock::lock(file, FlockArg::LockExclusiveNonblock) {
-        Ok(mut lock) => {
-            lock.set_len(0)
-                .and_then(|()| write!(lock, "{}", std::process::id()))
-                .map_err(failed)?;
-            Ok(lock)
-        }
-        Err((file, Errno::EWOULDBLOCK)) => {
-            let mut holder = String::new();
-            // Another process could have opened it to write anything.
-            let read = file.take(20).read_to_string(&mut holder).is_ok();
-            let is_pid =
-                read && !holder.is_empty() && holder.bytes().all(|byte| byte.is_ascii_digit());
-            let (path, holder) = (path.display(), if is_pid { &*holder } else { "unknown" });
+    match acquire_now(&beside(path, ".lock")).map_err(failed)? {
+        Ok(lock) if lock.is_exclusive() => Ok(lock),
+        Ok(_) => Err(failed(io::ErrorKind::Unsupported.into())),
+        Err(owner) => {
+            let holder = owner.map_or("unknown".to_owned(), |owner| owner.pid.to_string());
+            let path = path.display();
             let message = format!("the database `{path}` is in use by process {holder}");
             Err(StoreError::new(StoreFault::Held, message))
         }
-        Err((_, errno)) => Err(failed(errno.into())),
     }
 }
 

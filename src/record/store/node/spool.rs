@@ -1,11 +1,9 @@
 //! The spool: samples that are in no block yet, a row each.
 
-use std::path::Path;
-
 use rusqlite::{Connection, OptionalExtension, params};
 
 use super::{NodeId, NodeStore, Safety, Work};
-use crate::record::store::error::{StoreError, StoreFault};
+use crate::record::store::error::StoreError;
 use crate::record::store::open::Store;
 use crate::record::store::sql::{damaged, unsigned};
 use crate::record::{Sample, decode_row, encode_row};
@@ -18,9 +16,6 @@ pub(super) struct Tail {
     /// Its rows, ascending.
     pub(super) rows: Vec<i64>,
 }
-
-/// Deletes what earlier versions wrote: sums that nothing reads, and rows of another form, which have a number in `columns`.
-pub(super) const DROP_OTHER_FORMS: &str = "DELETE FROM spool WHERE columns <> 0; DELETE FROM spool_columns; DELETE FROM rollup; DELETE FROM series;";
 
 impl NodeStore {
     /// Takes the samples of a tick in, in one transaction: all of them, or none where it fails. One of the same time as the
@@ -60,7 +55,9 @@ impl Work<'_> {
     pub(super) fn tail(&mut self, node: NodeId) -> Result<Option<&mut Tail>, StoreError> {
         if !self.tails.contains_key(&node) {
             let loaded = load(self.writer.transaction, node);
-            let Some(tail) = loaded.map_err(|source| spool_error(self.writer.path, source))? else {
+            let Some(tail) = loaded
+                .map_err(|source| StoreError::from_sqlite(self.writer.path, "read", source))?
+            else {
                 return Ok(None);
             };
             self.tails.insert(node, tail);
@@ -77,7 +74,7 @@ impl Work<'_> {
                 let read = rows.iter().map(|id| statement.query_row([id], sample));
                 read.collect()
             });
-        found.map_err(|source| spool_error(self.writer.path, source))
+        found.map_err(|source| StoreError::from_sqlite(self.writer.path, "read", source))
     }
 }
 
@@ -86,20 +83,11 @@ impl Store {
         &self,
         read: impl FnOnce(&Connection) -> rusqlite::Result<T>,
     ) -> Result<T, StoreError> {
-        read(&self.connection).map_err(|source| spool_error(&self.path, source))
-    }
-
-    /// What is spooled of a node, oldest first.
-    pub(super) fn spooled(&self, node: NodeId) -> Result<Vec<Sample>, StoreError> {
-        let sql = "SELECT bytes FROM spool WHERE node = ?1 ORDER BY id";
-        self.reading(|connection| {
-            let mut statement = connection.prepare_cached(sql)?;
-            statement.query_map([node.0], sample)?.collect()
-        })
+        read(&self.connection).map_err(|source| StoreError::from_sqlite(&self.path, "read", source))
     }
 }
 
-fn sample(row: &rusqlite::Row<'_>) -> rusqlite::Result<Sample> {
+pub(super) fn sample(row: &rusqlite::Row<'_>) -> rusqlite::Result<Sample> {
     decode_row(row.get_ref("bytes")?.as_blob()?).map_err(damaged)
 }
 
@@ -126,16 +114,6 @@ pub(super) fn load(connection: &Connection, node: NodeId) -> rusqlite::Result<Op
     Ok(Some(Tail { last_at_ms, rows }))
 }
 
-/// Bytes that make no sense are a damaged database.
-pub(super) fn spool_error(path: &Path, source: rusqlite::Error) -> StoreError {
-    let is_damaged = matches!(source, rusqlite::Error::FromSqlConversionFailure(..));
-    let mut error = StoreError::from_sqlite(path, "read", source);
-    if is_damaged {
-        error.kind = StoreFault::Damaged;
-    }
-    error
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -156,7 +134,7 @@ mod tests {
         for _ in 0..2 {
             let full = store.append(&tick);
             assert!(
-                matches!(full, Err(ref error) if error.kind == StoreFault::Full),
+                matches!(full, Err(ref error) if error.kind == crate::record::store::StoreFault::Full),
                 "{full:?}"
             );
             assert_eq!(store.read_samples(node, 0).expect("read"), [sample(1)]);
