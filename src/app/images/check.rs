@@ -163,7 +163,7 @@ pub(crate) fn digest_of(name: &str, path: &Path, display: &mut Display) -> Resul
 fn file_fault(path: &Path, claimed: &str) -> Result<Option<String>, Error> {
     let file = match inspect(path) {
         Err(ContainerError::NotAnImage(_, why)) => {
-            return Ok(Some(format!("it is no image: {why}")));
+            return Ok(Some(format!("it is not an image: {why}")));
         }
         other => other?,
     };
