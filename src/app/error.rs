@@ -300,7 +300,7 @@ impl From<PyenvError> for Error {
                 Kind::Missing,
                 Some("name a Python with the setting `python.interpreter`"),
             ),
-            PyenvError::TooLarge { .. } => (Kind::JobFile, None),
+
             PyenvError::Changed { .. } => (Kind::TryAgain, Some("submit again")),
             PyenvError::NoSpace { .. } | PyenvError::Write { .. } => (
                 Kind::CannotWrite,

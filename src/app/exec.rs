@@ -7,7 +7,7 @@ use crate::app::error::{Error, Kind, failure};
 use crate::app::output::Output;
 use crate::app::session::hostname;
 use crate::foundation::command::{CommandError, replace_by};
-use crate::image::flags::{Container, Refusal};
+use crate::image::flags::Container;
 use crate::node::supervise::{self, Closed, Context, NoEntry};
 use crate::scheduler::{local, script};
 
@@ -107,23 +107,14 @@ fn not_started(output: Output, error: CommandError) -> u8 {
 /// What is missing here, or what this runtime cannot do.
 fn kind_of(why: &Closed) -> Kind {
     match why {
-        Closed::Refused(Refusal::Unsupported { .. }) => Kind::Config,
+        Closed::Refused(refusal) if !refusal.is_missing => Kind::Config,
         Closed::Refused(_) | Closed::NoRuntime(_) | Closed::NoImage { .. } => Kind::Missing,
     }
 }
 
 fn closed_error(kind: Kind, closed: NoEntry) -> Error {
     let hint = match &closed.why {
-        Closed::Refused(Refusal::NoGpu { .. }) => {
-            "ask for another node, or leave `image.require_gpu` out: then it runs without GPUs".to_owned()
-        }
-        Closed::Refused(Refusal::NoSource { .. }) => {
-            "make it on the nodes, or take it out of `image.bind`".to_owned()
-        }
-        Closed::Refused(Refusal::NoVariable { .. }) => {
-            "set it in `run.env` or `run.env_file`, or ask for what sets it on the nodes".to_owned()
-        }
-        Closed::Refused(Refusal::Unsupported(_, remedy)) => remedy.clone(),
+        Closed::Refused(refusal) => refusal.remedy.clone(),
         Closed::NoRuntime(_) => {
             "name the runtime on the nodes with the setting `images.runtime`, or load its module with `run.modules`"
                 .to_owned()

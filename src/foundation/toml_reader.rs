@@ -68,8 +68,7 @@ pub(crate) struct Fields<'a> {
     span: Range<usize>,
     asked: Vec<&'static str>,
     advice: Option<Advice>,
-    /// Problems that were reported before it was read.
-    before: usize,
+
     problems: &'a mut Vec<Problem>,
 }
 
@@ -82,7 +81,7 @@ impl<'a> Fields<'a> {
             span: 0..0,
             asked: Vec::new(),
             advice: None,
-            before: problems.len(),
+
             problems,
         }
     }
@@ -142,11 +141,6 @@ impl<'a> Fields<'a> {
     /// Reports a fault of a key's value.
     pub(crate) fn fault(&mut self, key: &str, message: impl Into<String>) {
         self.problem(Problem::at(self.span(key), message));
-    }
-
-    /// Says whether a fault of the table was reported so far.
-    pub(crate) fn is_faulty(&self) -> bool {
-        self.problems.len() > self.before
     }
 
     /// Reports each of `keys` that the table lacks; `who` begins the sentence.
@@ -393,7 +387,7 @@ impl<'a> Fields<'a> {
             span,
             asked: Vec::new(),
             advice: self.advice,
-            before: self.problems.len(),
+
             problems: &mut *self.problems,
         };
         let value = read(&mut fields);

@@ -1,8 +1,8 @@
 //! What is needed while an image or a Python environment is made: names beside it, its log, what a tool said last.
 
 use std::fs::{self, File, OpenOptions};
-use std::io;
-use std::os::unix::fs::OpenOptionsExt;
+use std::io::{self, Write};
+use std::os::unix::fs::{OpenOptionsExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 
 use nix::fcntl::OFlag;
@@ -35,6 +35,25 @@ pub(crate) fn new_log(path: &Path) -> io::Result<File> {
     let mut options = OpenOptions::new();
     options.write(true).create(true).truncate(true).mode(0o600);
     options.custom_flags(flags.bits()).open(path)
+}
+
+/// Puts a file at `path`, whole and on the disk or not at all; `part` is its name until then.
+pub(crate) fn put(path: &Path, part: &Path, bytes: &[u8], mode: u32) -> io::Result<()> {
+    let write = || {
+        let mut options = OpenOptions::new();
+        let mut file = options
+            .write(true)
+            .create_new(true)
+            .mode(0o600)
+            .open(part)?;
+        file.write_all(bytes)?;
+        // Whatever root's umask is.
+        file.set_permissions(fs::Permissions::from_mode(mode))?;
+        file.sync_all()?;
+        fs::rename(part, path)?;
+        File::open(path.parent().unwrap_or(Path::new("/")))?.sync_all()
+    };
+    write().inspect_err(|_| drop(fs::remove_file(part)))
 }
 
 /// What a tool that failed said last; empty where it said nothing.

@@ -84,7 +84,7 @@ fn checksum_fault(
 ) -> Option<(String, &'static str)> {
     match (kind, checksum) {
         (Source::Url | Source::Path, Some(checksum)) if checksum.len() != 64 => Some((
-            "`build.checksum` is a commit, but `build.source` is no git repository".to_owned(),
+            "`build.checksum` is a commit, but `build.source` is not a git repository".to_owned(),
             "give the SHA-256 of the file (`sha256sum FILE`), or a source that ends in `.git`",
         )),
         (Source::Url | Source::Git, None)

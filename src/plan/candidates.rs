@@ -244,15 +244,10 @@ impl Resolver<'_> {
         if mean.is_finite() && *low > 0.0 && high / low < OPEN {
             return None;
         }
-        let unsaid = match self.spec.workload.samples {
-            None if forecast.basis > Basis::Workload => {
-                " (`workload.samples` is not set; without it runs of other trainings cannot be compared with this one)"
-            }
-            _ => "",
-        };
+
         let basis = forecast_text::basis(forecast);
         Some(format!(
-            "the longest time that it expects is more than {OPEN:.0} times the shortest, from {basis}{unsaid}"
+            "the longest time that it expects is more than {OPEN:.0} times the shortest,from {basis}"
         ))
     }
 

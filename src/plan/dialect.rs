@@ -1,12 +1,9 @@
 //! The job file against what the scheduler can do: nothing is dropped in silence.
 
 use super::decisions::Resolver;
-use crate::job::{Resources, kind_and_count};
+use crate::job::kind_and_count;
 use crate::scheduler::adapter::{Asked, Findings, Lack};
 use crate::scheduler::adapter_for;
-
-/// More CPUs than any node of this decade has; more is a typing error.
-const MAX_CPUS_PER_NODE: u64 = 65_536;
 
 impl Resolver<'_> {
     /// Holds the job file against what the scheduler can do.
@@ -34,20 +31,7 @@ impl Resolver<'_> {
     /// Contradictions that no site could resolve.
     fn check_shape(&self, found: &mut Findings) {
         let asked = &self.spec.resources;
-        let cpus = cpus_per_node(asked);
-        if cpus > MAX_CPUS_PER_NODE {
-            let why =
-                format!("times `tasks_per_node` makes {cpus} CPUs on each node, which no node has");
-            let instead = "`cpus_per_task` is for each task, not for the node";
-            found.refuse(self.spec, "cpus_per_task", &why, instead);
-        }
-        if asked
-            .memory_per_cpu
-            .is_some_and(|memory| memory.0.checked_mul(cpus).is_none())
-        {
-            let why = "times the CPUs of a node is beyond all bounds";
-            found.refuse(self.spec, "memory_per_cpu", why, "it is for one CPU");
-        }
+
         let (Some(node), Some(task)) = (&asked.gpus_per_node, &asked.gpus_per_task) else {
             return;
         };
@@ -62,18 +46,6 @@ impl Resolver<'_> {
             found.refuse(self.spec, "gpus_per_task", &why, instead);
         }
     }
-}
-
-fn cpus_per_node(asked: &Resources) -> u64 {
-    let tasks = match asked
-        .tasks
-        .filter(|_| asked.nodes.is_none() && asked.tasks_per_node.is_none())
-    {
-        // They go to as many nodes as it takes.
-        Some(_) => 1,
-        None => asked.tasks_on_each(asked.fewest_nodes()),
-    };
-    u64::from(asked.cpus_per_task.unwrap_or(1)) * u64::from(tasks)
 }
 
 #[cfg(test)]
@@ -152,10 +124,6 @@ mod tests {
             ("nodelist = \"n1\"", &[]),
             ("nodelist = \"n[1-2]\"", &["torque", "openpbs"]),
             ("nodelist = \"n1,n2\"", &["torque", "openpbs"]),
-            (
-                "cpus_per_task = 65536\ntasks_per_node = 4096",
-                &["slurm", "torque", "openpbs", "local"],
-            ),
             ("reservation = \"R7\"", &[]),
             ("memory_per_cpu = \"2GiB\"", &[]),
             ("exclusive = true", &[]),

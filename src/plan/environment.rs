@@ -85,14 +85,13 @@ impl Resolver<'_> {
             return None;
         };
         let no_container = match &self.facts.container_runtime {
-            _ if self.spec.image.none || !self.plan.candidates.is_empty() => no_image.to_owned(),
-            Some(runtime) => {
-                format!("{} is there, but {no_image}", runtime.display())
+            None if !self.spec.image.none && self.plan.candidates.is_empty() => {
+                format!(
+                    "no container runtime ({}) is found",
+                    runtime::commands().join(", ")
+                )
             }
-            None => format!(
-                "no container runtime ({}) is found",
-                runtime::commands().join(", ")
-            ),
+            _ => no_image.to_owned(),
         };
         let version = match &*python.version {
             "" => String::new(),

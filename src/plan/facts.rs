@@ -83,16 +83,6 @@ impl fmt::Debug for ModelFacts {
     }
 }
 
-/// Models of one name say the same.
-impl PartialEq for ModelFacts {
-    fn eq(&self, other: &Self) -> bool {
-        self.model.head().name == other.model.head().name
-            && self.origin == other.origin
-            && self.here == other.here
-            && self.meant == other.meant
-    }
-}
-
 /// What an argument of the command names.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Named {
@@ -127,7 +117,7 @@ pub struct History {
 }
 
 /// Facts of the site and of the files around the job file.
-#[derive(Debug, Clone, PartialEq, Default)]
+#[derive(Debug, Clone, Default)]
 pub struct SiteFacts {
     /// The job file, absolute.
     pub job_file: PathBuf,

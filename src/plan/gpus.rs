@@ -2,7 +2,7 @@
 
 use super::decisions::{JOB_FILE, Resolver};
 use crate::config::{GpuTable, House};
-use crate::foundation::diagnostic::Problem;
+
 use crate::job::kind_and_count;
 
 /// What `[gpus]` makes of the GPUs that a job asks for.
@@ -42,9 +42,7 @@ impl Resolver<'_> {
                 ..Gpus::default()
             };
         }
-        if let (Some(kind), None) = (kind, table) {
-            self.unknown_gpu(kind);
-        }
+
         let cores = cores_of(&tables.house, table, count);
         Gpus {
             per_node,
@@ -94,44 +92,6 @@ impl Resolver<'_> {
         let why = format!("{}: nodes with {} GPUs have it", gpu.origin, gpu.kind);
         self.decide("constraint", constraint.clone(), why);
         Some(constraint)
-    }
-
-    /// A type that leads to no queue is an error where types do, unless the job names the queue or the scheduler knows it.
-    fn unknown_gpu(&mut self, kind: &str) {
-        let configured = &self.settings.tables().gpus;
-        let leads = configured.iter().any(|gpu| gpu.queue.is_some());
-        let live = self
-            .facts
-            .site
-            .iter()
-            .flat_map(|site| &site.nodes)
-            .flat_map(|node| &node.gpus);
-        let is_live = live
-            .clone()
-            .any(|(live, _)| live.eq_ignore_ascii_case(kind));
-        if !leads || is_live || self.spec.resources.queue.is_some() {
-            return;
-        }
-        let mut known: Vec<String> = configured
-            .iter()
-            .map(|gpu| match &gpu.queue {
-                Some(queue) => format!("{} (queue {queue})", gpu.kind),
-                None => gpu.kind.clone(),
-            })
-            .collect();
-        known.extend(
-            live.map(|(live, _)| live.clone())
-                .filter(|live| !live.is_empty()),
-        );
-        let key = self.spec.resources.gpu_key();
-        let message = format!("`resources.{key}`: this site has no GPU `{kind}`");
-        let span = self.spec.resources.spans.get(key).cloned();
-        let hint = format!("there are {}; or name a `queue`", known.join(", "));
-        self.problems.push(Problem {
-            span,
-            message,
-            hint: Some(hint),
-        });
     }
 
     /// CPUs of each task: the job file's, else those that go with its GPUs.

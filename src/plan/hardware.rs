@@ -5,7 +5,7 @@ use super::PlannedResources;
 use super::decisions::Resolver;
 use super::facts::ModelFacts;
 use super::forecast_text::per_cent;
-use crate::config::site::{self, NodeType};
+use crate::config::site;
 use crate::job::kind_and_count;
 use crate::learn::model::{Hardware, Kind, Likely, Met};
 use crate::scheduler::adapter_for;
@@ -134,20 +134,15 @@ impl Resolver<'_> {
         let Some(constraint) = self.plan.resources.constraint.as_deref() else {
             return;
         };
-        by_words(kinds, constraint);
-        let model = self
-            .facts
-            .site
-            .as_ref()
-            .filter(|model| model.scheduler == self.plan.scheduler);
-        let nodes = model.map_or(&[][..], |model| &model.nodes);
-        leave(kinds, |kind| {
-            let mut same = nodes
-                .iter()
-                .filter(|node| is_of(node, &kind.hardware))
-                .peekable();
-            same.peek().is_none() || same.any(|node| site::fulfils(node, constraint))
-        });
+        // It may name hardware: `epyc`. Alternatives leave all open, and other words are about something else.
+        if constraint.contains(['!', '=', '|', ',', '[', '(']) {
+            return;
+        }
+        for word in site::words_of_constraint(constraint).into_iter().map(plain) {
+            if word.len() >= SHORTEST {
+                leave(kinds, |kind| names(&kind.hardware).contains(&word));
+            }
+        }
     }
 }
 
@@ -165,51 +160,6 @@ fn leave(kinds: &mut Vec<Kind>, keep: impl Fn(&Kind) -> bool) {
     if kinds.iter().any(&keep) {
         kinds.retain(keep);
     }
-}
-
-/// A constraint may name hardware: `epyc`, `a100|h100`. Of words that must all hold, those that name none of the kinds are about
-/// something else; of alternatives, one that names none leaves all open.
-fn by_words(kinds: &mut Vec<Kind>, constraint: &str) {
-    if constraint.contains(['!', '=']) {
-        return;
-    }
-    let all: Vec<String> = site::words_of_constraint(constraint)
-        .into_iter()
-        .map(plain)
-        .collect();
-    let is_named = |kind: &Kind, word: &String| names(&kind.hardware).contains(word);
-    let telling: Vec<&String> = all
-        .iter()
-        .filter(|word| word.len() >= SHORTEST && kinds.iter().any(|kind| is_named(kind, word)))
-        .collect();
-    if constraint.contains(['|', ',', '[', '(']) {
-        if telling.len() == all.len() {
-            leave(kinds, |kind| {
-                telling.iter().any(|word| is_named(kind, word))
-            });
-        }
-    } else {
-        leave(kinds, |kind| {
-            telling.iter().all(|word| is_named(kind, word))
-        });
-    }
-}
-
-/// Whether nodes of a type have this hardware, as far as both are known: by the type of the GPUs, else by the number of CPUs.
-fn is_of(node: &NodeType, hardware: &Hardware) -> bool {
-    if hardware.gpu_model.is_some() && hardware.gpus > 0 {
-        let names = names(hardware);
-        return node
-            .gpus
-            .iter()
-            .any(|(name, _)| !name.is_empty() && names.contains(&plain(name)));
-    }
-    node.gpus.is_empty()
-        && node
-            .cpus
-            .map(f64::from)
-            .zip(hardware.cpus)
-            .is_some_and(|(one, other)| one == other)
 }
 
 /// The names of CPU and GPU, as they are compared: `nvidia a100-sxm4-40gb` has an `A100`.

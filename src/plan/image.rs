@@ -9,9 +9,7 @@ use crate::config::{GpuTable, Origin, QueueTable, VersionRange};
 use crate::foundation::diagnostic::Problem;
 use crate::image::catalogue::{Accelerator, Entry, Place, fetched};
 use crate::image::choice::choose;
-use crate::image::choice::{
-    Candidate, Choice, Device, Processor, Wanted, capability_of, family, meant,
-};
+use crate::image::choice::{Candidate, Choice, Device, Processor, Wanted, capability_of, meant};
 use crate::image::flags::{self, Container};
 use crate::image::runtime;
 use crate::job::{Bind, BuildMode, Fakeroot, GpuMode, Located, kind_and_count};
@@ -188,7 +186,10 @@ impl<'a> Resolver<'a> {
         self.plan.candidates = candidates(&facts.images.entries, choice);
         let winner = choice.winner.map(|winner| &facts.images.entries[winner]);
         let Some(entry) = winner else {
-            let why = none_fits(choice, wanted);
+            let why = match choice.candidates.len() {
+                0 => format!("the catalogue has no image of {}", wanted.framework),
+                _ => format!("no image of {} in the catalogue fits", wanted.framework),
+            };
             if self.spec.image.build == BuildMode::Auto {
                 return self.image_to_build(NoImage {
                     wanted: wanted.clone(),
@@ -359,13 +360,7 @@ impl<'a> Resolver<'a> {
         let arch = said(|table| table.arch.as_ref(), tables.arch.as_ref())
             .or_else(|| (!here.arch.is_empty()).then(|| (here.arch.clone(), assumed.to_owned())));
         let named = said(|table| table.microarch.as_ref(), tables.microarch.as_ref());
-        if let (Some((arch, says)), Some((name, named_by))) = (&arch, &named)
-            && let Some(family) = family(name).filter(|family| family != arch)
-        {
-            return Err(format!(
-                "`microarch` {name} ({named_by}) is of {family}, and `arch` is {arch} ({says})"
-            ));
-        }
+
         let processor = match named {
             Some((name, says)) => Processor::Named(name, says),
             None if is_local && !here.features.is_empty() => Processor::Here(here.features.clone()),
@@ -593,19 +588,4 @@ fn candidates(entries: &[Entry], choice: &Choice) -> Vec<ImageCandidate> {
         }
     };
     choice.candidates.iter().map(shown).collect()
-}
-
-/// Why none fits, in short: the images' own reasons stand beside it.
-fn none_fits(choice: &Choice, wanted: &Wanted) -> String {
-    match choice.candidates.len() {
-        0 => format!("the catalogue has no image of {}", wanted.framework),
-        1 => format!(
-            "the catalogue's only image of {} does not fit",
-            wanted.framework
-        ),
-        many => format!(
-            "none of the catalogue's {many} images of {} fits",
-            wanted.framework
-        ),
-    }
 }

@@ -177,10 +177,10 @@ impl Resolver<'_> {
             self.reject(value, why.clone());
         }
         if kind.is_local() && self.facts.schedulers.is_empty() {
-            self.reject("slurm", "`sbatch` is not in PATH");
-            if self.facts.passed_over.is_empty() {
-                self.reject("torque, openpbs", "`qsub` is not in PATH");
-            }
+            self.reject(
+                "slurm, torque, openpbs",
+                "neither `sbatch` nor `qsub` is in PATH",
+            );
         }
         let is_here = self.facts.schedulers.iter().any(|found| found.kind == kind);
         if kind.is_pbs() && !is_here {
@@ -272,22 +272,15 @@ impl Resolver<'_> {
                 let named = &self.spec.resources;
                 let span = asked.map(|asked| asked.span.clone());
                 let span = span.or_else(|| named.nodes.as_ref().map(|nodes| nodes.span.clone()));
-                let mut hint =
-                    "write `launcher = \"each\"` under [run] to start the command on every node";
-                let mut message = why;
-                if named.nodes.is_none()
-                    && let Some((tasks, each)) = named.tasks.zip(named.tasks_per_node)
-                {
-                    message = format!(
-                        "`resources.tasks = {tasks}` with `tasks_per_node = {each}` makes {nodes} nodes, and {message}"
-                    );
-                    if self.is_local() {
-                        hint = "a local job has one node: leave `tasks_per_node` out";
+                let hint = match self.is_local() {
+                    true => "a local job has one node: leave `tasks_per_node` out",
+                    false => {
+                        "write `launcher = \"each\"` under [run] to start the command on every node"
                     }
-                }
+                };
                 self.problems.push(Problem {
                     span,
-                    message,
+                    message: why,
                     hint: Some(hint.to_owned()),
                 });
             }

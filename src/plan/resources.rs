@@ -131,28 +131,14 @@ impl Resolver<'_> {
 
     pub(super) fn left_out(&mut self, what: &str) {
         let why = match (what, self.is_local()) {
-            ("cpus_per_task", true) if self.asks_tasks() => {
-                "not asked for; one for each task is counted"
+            ("cpus_per_task", true) => {
+                "not requested; counted as one for each of several tasks, else as all of this machine"
             }
-            ("cpus_per_task", true) => "not asked for; the job takes all CPUs of this machine",
-            ("memory", true) if self.asks_cpus() => {
-                "not asked for; counted as the same share as of the CPUs"
-            }
+            ("memory", true) => "not requested; counted as the same share as of the CPUs",
             (_, true) => "not asked for; a local job may use all there is",
             (_, false) => "not asked for; the site's default holds",
         };
         self.decide(what, "left out", why);
-    }
-
-    fn asks_tasks(&self) -> bool {
-        self.spec
-            .resources
-            .tasks_per_node
-            .is_some_and(|tasks| tasks > 1)
-    }
-
-    fn asks_cpus(&self) -> bool {
-        self.spec.resources.cpus_per_task.is_some() || self.asks_tasks()
     }
 
     fn auto_or_left_out<T: Copy + std::fmt::Display>(

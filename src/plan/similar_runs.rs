@@ -196,7 +196,10 @@ fn lack(past: &Identity, job: &Identity, is_here: bool) -> Option<&'static str> 
     let names = |identity: &Identity| identity.numbers.keys().cloned().collect::<Vec<_>>();
     let is_unknown = job.declared.is_none() && job.script_digest.is_none();
     let lacks = [
-        (is_unknown, "the program is no file whose content is known"),
+        (
+            is_unknown,
+            "the program is not a file whose content is known",
+        ),
         (
             past.script_digest != job.script_digest,
             "the script was edited since",

@@ -23,16 +23,7 @@ impl<'a> Resolver<'a> {
             qos: elsewhere.qos.or(resources.qos.as_deref()),
             ..wanted(&resources, gpus.as_deref(), elsewhere.queue)
         };
-        for table in tables
-            .iter()
-            .filter(|table| Some(table.name.as_str()) == wanted.queue)
-        {
-            let note = format!(
-                "limits of queue `{}` are by the site's configuration too ({})",
-                table.name, table.origin
-            );
-            self.plan.notes.push(note);
-        }
+
         let misfits = site::check(&wanted, model, tables).into_iter();
         let mut problems: Vec<Problem> = misfits.map(|misfit| self.problem_of(misfit)).collect();
         problems.sort_by_key(|problem| problem.span.as_ref().map(|span| span.start));

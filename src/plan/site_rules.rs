@@ -293,52 +293,23 @@ impl Resolver<'_> {
     /// What is known of a subject; an error says why nothing is.
     fn values_of(&self, subject: Subject) -> Result<Vec<String>, String> {
         let framework = &self.spec.framework;
-        let one = |value: Option<&str>, why: &str| {
-            value
-                .map(|value| vec![value.to_owned()])
-                .ok_or(why.to_owned())
-        };
-        let in_job = |value: &Option<String>| {
-            one(
-                value.as_deref(),
-                &format!(
-                    "the job file does not say `framework.{}`",
-                    match subject {
-                        Subject::Framework => "name",
-                        other => other.as_str(),
-                    }
-                ),
-            )
-        };
-        match subject {
-            Subject::Site => one(
-                self.settings
-                    .tables()
-                    .site
-                    .as_ref()
-                    .map(|(name, _)| &name[..]),
-                "the configuration has no `[site] name`",
-            ),
-            Subject::Queue => one(self.queue.as_deref(), "the job names no queue"),
-            Subject::Framework => in_job(&framework.name),
-            Subject::Version => {
-                let version = in_job(&framework.version)?;
-                match VersionRange::parse(&version[0]) {
-                    Ok(_) => Ok(version),
-                    Err(why) => Err(format!("`framework.version` cannot be compared: {why}")),
-                }
+        let site = self.settings.tables().site.as_ref();
+        let storage = self.plan.storage.as_ref();
+        let value = match subject {
+            Subject::Site => site.map(|(name, _)| name.clone()),
+            Subject::Queue => self.queue.clone(),
+            Subject::Framework => framework.name.clone(),
+            Subject::Version => framework.version.clone(),
+            Subject::Compiler => framework.compiler.clone(),
+            Subject::Storage => storage.map(|storage| storage.class.as_str().to_owned()),
+            Subject::Scheduler => Some(self.plan.scheduler.as_str().to_owned()),
+            Subject::Accelerator => {
+                return Ok(accelerators(self.spec.resources.gpus_on_node().as_deref()));
             }
-            Subject::Compiler => in_job(&framework.compiler),
-            Subject::Accelerator => Ok(accelerators(self.spec.resources.gpus_on_node().as_deref())),
-            Subject::Storage => one(
-                self.plan
-                    .storage
-                    .as_ref()
-                    .map(|storage| storage.class.as_str()),
-                "no storage is chosen",
-            ),
-            Subject::Scheduler => Ok(vec![self.plan.scheduler.as_str().to_owned()]),
-        }
+        };
+        value
+            .map(|value| vec![value])
+            .ok_or_else(|| format!("{} is not known", subject.as_str()))
     }
 }
 
@@ -523,32 +494,20 @@ mod tests {
     #[test]
     fn what_is_not_known_meets_no_condition() {
         for (when, job, why) in [
-            (
-                "framework = \"x\"",
-                "",
-                "the job file does not say `framework.name`",
-            ),
-            (
-                "version = \"*\"",
-                "",
-                "the job file does not say `framework.version`",
-            ),
+            ("framework = \"x\"", "", "framework is not known"),
+            ("version = \"*\"", "", "version is not known"),
             (
                 "version = \"*\"",
                 "[framework]\nversion = \"latest\"\n",
-                "`framework.version` cannot be compared",
+                "version is latest, not *",
             ),
             (
                 "compiler = \"none\"",
                 "[framework]\ncompiler = \"auto\"\n",
-                "does not say `framework.compiler`",
+                "compiler is not known",
             ),
-            ("storage = \"ssd\"", "", "no storage is chosen"),
-            (
-                "site = \"iris\"",
-                "",
-                "the configuration has no `[site] name`",
-            ),
+            ("storage = \"ssd\"", "", "storage is not known"),
+            ("site = \"iris\"", "", "site is not known"),
         ] {
             let plan = plan(
                 &format!("[[rules]]\nname = \"r\"\nwhen = {{ {when} }}\n"),

@@ -91,11 +91,8 @@ fn choose<'a>(
 fn fit(class: StorageClass, preferred: Option<StorageClass>) -> &'static str {
     match preferred {
         Some(preferred) if class == preferred => "it is of that class",
-        Some(preferred) if class < preferred => {
-            "none is of that class, and it is the nearest slower one"
-        }
-        Some(_) => "none is of that class or slower, and it is the slowest",
-        None => "it is the slowest",
+        Some(preferred) if class < preferred => "it is the nearest slower one",
+        _ => "it is the slowest",
     }
 }
 

@@ -251,7 +251,7 @@ fn without_a_fitting_image_the_host_serves_and_it_is_said() {
     let _ = plan(0)
         .says("environment    host")
         .says("not image old: version 1.15 is not in 2.1")
-        .says("warning: no image is chosen: the catalogue's only image of tensorflow does not fit");
+        .says("warning: no image is chosen: no image of tensorflow in the catalogue fits");
     // Whoever writes of a container wants one.
     let file = env.job("true", &format!("{WANTS}[image]\ncleanenv = true\n"));
     let _ = env
@@ -560,7 +560,7 @@ fn aliases_and_mirrors_are_replaced_and_told() {
         .arg(uri("nl://tf:2.1"))
         .run()
         .code(65)
-        .warns("`nl://` is no scheme of the container runtime")
+        .warns("`nl://` is not a scheme of the container runtime")
         .warns("did you mean `ml://`?")
         .warns("job.toml:4:");
 }

@@ -22,7 +22,7 @@ fn every_choice_is_told_with_its_reason_and_what_was_rejected() {
         "plan for ",
         "scheduler      local  (",
         "(--scheduler says so)",
-        "not slurm: `sbatch` is not in PATH",
+        "not slurm, torque, openpbs: neither `sbatch` nor `qsub` is in PATH",
         "not container: the job names no image",
         "walltime       1h  (",
         "A=\"1 2\"",

@@ -288,7 +288,7 @@ fn hostile_and_mistyped_names_are_refused() {
             .arg(image)
             .run()
             .code(64)
-            .warns("no name of an image");
+            .warns("is not an image name");
     }
     assert!(!place.shelf("").exists());
     let words = ["image", "add", "--name", "mxnet-cpu"];
@@ -333,5 +333,5 @@ fn a_runtime_that_cannot_start_is_no_fault_of_the_image() {
         .arg(&place.image)
         .run()
         .code(65)
-        .says("it has no shell");
+        .says("its shell does not start");
 }

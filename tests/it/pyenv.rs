@@ -178,7 +178,7 @@ fn requirements_decide_which_environment_it_is() {
     let site = Site::new("-r more.txt\n");
     site.put("more.txt", "torch==2.4\n");
     let first = site.inspect();
-    assert_eq!(first.requirements_bytes, 23);
+
     site.put("more.txt", "torch==2.5\n");
     let second = site.inspect();
     assert_ne!(first.dir, second.dir, "an included file counts");
@@ -204,18 +204,19 @@ fn requirements_that_cannot_be_read_are_named() {
         "{error}"
     );
     site.put("requirements.txt", &"# long\n".repeat(200_000));
-    assert!(matches!(refused(), PyenvError::TooLarge { .. }));
+    assert!(chain(&refused())[1].contains("larger than"));
     fs::remove_file(site.requirements()).expect("ours");
     assert_eq!(
         chain(&refused())[1],
         "No such file or directory (os error 2)"
     );
     fs::create_dir(site.requirements()).expect("ours");
-    assert!(refused().to_string().ends_with("are not a regular file"));
+    assert_eq!(chain(&refused())[1], "it is not a file");
     fs::remove_dir(site.requirements()).expect("ours");
     nix::unistd::mkfifo(&site.requirements(), nix::sys::stat::Mode::S_IRWXU).expect("ours");
-    assert!(
-        matches!(refused(), PyenvError::NotAFile { .. }),
+    assert_eq!(
+        chain(&refused())[1],
+        "it is not a file",
         "a pipe would keep us waiting"
     );
     let private = site.put("private.txt", "");

@@ -149,7 +149,10 @@ fn the_answer_names_versions_compilers_and_the_next_step() {
         "{shown}"
     );
     let shown = why(|target| target.compiler = Some("inductor".into()));
-    assert!(shown.contains("has the compilers none, xla"), "{shown}");
+    assert!(
+        shown.contains("has only the compilers none, xla"),
+        "{shown}"
+    );
     let shown = why(|target| target.arch = "ppc64le".into());
     assert!(shown.contains("is for x86_64, aarch64"), "{shown}");
     let shown = why(|target| target.recipe = Some("pytorch-pipp".into()));

@@ -264,7 +264,7 @@ mod tests {
                     node.facts.sub_ids.subgid_count = 0;
                 },
                 Level::Warning,
-                "none in /etc/subgid ask",
+                "the longest have 65536 and 0 ask",
             ),
             (
                 SIF,

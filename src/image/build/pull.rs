@@ -7,7 +7,7 @@ use crate::image::build::unfinished::{MakeError, Making};
 use crate::image::fingerprint;
 use crate::image::in_progress::Progress;
 use crate::image::runtime::Product;
-use crate::job::credentials_in;
+use crate::job::read_uri;
 
 /// Schemes that name something on a network, as every product's `pull` knows them.
 const SCHEMES: [&str; 6] = ["docker", "oras", "library", "shub", "https", "http"];
@@ -17,26 +17,16 @@ const SCHEMES: [&str; 6] = ["docker", "oras", "library", "shub", "https", "http"
 /// # Errors
 /// Why it is no URI that can be pulled, and what would be one.
 pub fn check_uri(uri: &str) -> Result<(), String> {
-    if let Some(c) = uri.chars().find(|c| c.is_control() || c.is_whitespace()) {
-        return Err(format!("{uri:?} holds {c:?}, which no URI does"));
-    }
-    if let Some(problem) = credentials_in(uri) {
-        return Err(problem);
-    }
-    if uri.len() > 2048 {
-        return Err("a URI of more than 2048 bytes is none".to_owned());
-    }
+    read_uri(uri)?;
     let (scheme, target) = uri.split_once("://").unwrap_or(("", uri));
-    if !SCHEMES.contains(&scheme) {
-        let known = SCHEMES.map(|scheme| format!("{scheme}://")).join(", ");
-        return Err(format!(
-            "{uri:?} does not say how it is reached; it begins with one of {known}"
-        ));
+    let has_target = target.starts_with(|c: char| c.is_ascii_alphanumeric() || c == '[');
+    if SCHEMES.contains(&scheme) && has_target && uri.len() <= 2048 {
+        return Ok(());
     }
-    match target.starts_with(|c: char| c.is_ascii_alphanumeric() || c == '[') {
-        true => Ok(()),
-        false => Err(format!("{uri:?} names nothing behind `{scheme}://`")),
-    }
+    let known = SCHEMES
+        .map(|scheme| format!("{scheme}://HOST/.."))
+        .join(", ");
+    Err(format!("{uri:?} cannot be pulled; write one of {known}"))
 }
 
 /// The URI of the same image by what it holds, `sha256:..`: a registry gives exactly that then. `None`: there is no such
@@ -126,13 +116,13 @@ mod tests {
             assert_eq!(check_uri(uri), Ok(()));
         }
         for (uri, part) in [
-            ("tensorflow", "does not say how"),
-            ("file:///etc/passwd", "does not say how"),
-            ("docker:x", "does not say how"),
-            ("docker://", "names nothing"),
-            ("docker://--help", "names nothing"),
-            ("docker://a\nb", "holds"),
-            ("docker://a b", "holds"),
+            ("tensorflow", "is no URI of an image"),
+            ("file:///etc/passwd", "cannot be pulled"),
+            ("docker:x", "is no URI of an image"),
+            ("docker://", "is no URI of an image"),
+            ("docker://--help", "cannot be pulled"),
+            ("docker://a\nb", "is no URI of an image"),
+            ("docker://a b", "is no URI of an image"),
             ("https://me:secret@h/x.sif", "a user or a password"),
         ] {
             let why = check_uri(uri).expect_err(uri);

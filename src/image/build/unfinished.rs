@@ -115,13 +115,13 @@ pub fn begin(
 /// Removes an image that dlrun made, `beside_it` what it was made from, and its log. Returns what was removed.
 ///
 /// # Errors
-/// `Write`, also where somebody makes it just now.
+/// `Write`, also where somebody is making it now.
 pub fn discard(image: &Path, beside_it: &[PathBuf]) -> Result<Vec<PathBuf>, MakeError> {
     let lock_path = beside(image, "lock");
     let lock = lock::acquire_now(&lock_path).map_err(MakeError::write(&lock_path))?;
     let lock = lock.map_err(|owner| {
         let who = owner.map_or_else(|| "another dlrun".to_owned(), |owner| owner.to_string());
-        MakeError::write(image)(io::Error::other(format!("{who} makes it just now")))
+        MakeError::write(image)(io::Error::other(format!("{who} is making it now")))
     })?;
     let mut removed = Vec::new();
     for path in [image.to_owned()]

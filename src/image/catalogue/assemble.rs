@@ -69,11 +69,7 @@ impl Catalogue {
     /// The image of a name.
     #[must_use]
     pub fn get(&self, name: &str) -> Option<&Entry> {
-        let at = self
-            .entries
-            .binary_search_by(|entry| entry.name.as_str().cmp(name))
-            .ok()?;
-        self.entries.get(at)
+        self.entries.iter().find(|entry| entry.name == name)
     }
 
     /// The name that a mistyped one most likely meant.

@@ -10,10 +10,7 @@ use crate::foundation::filesystem::{modified_ms, whole_text};
 use crate::image::catalogue::{Catalogue, CatalogueFile, Entry, FileState, Place, read};
 
 /// A file of the catalogue is not longer, in bytes.
-pub const MAX_FILE_BYTES: u64 = 8 << 20;
-/// A directory of the catalogue holds no more files.
-pub const MAX_FILES: usize = 10_000;
-
+const MAX_FILE_BYTES: u64 = 8 << 20;
 /// Where the catalogue's files lie. A directory that does not exist is an empty one.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct CatalogueDirs {
@@ -26,8 +23,8 @@ pub struct CatalogueDirs {
 /// A catalogue that cannot be used: only what the user's own files say makes one.
 #[derive(Debug, thiserror::Error)]
 pub enum CatalogueError {
-    /// What a file says.
-    #[error("{} has a fault", .0.display())]
+    /// What a file says is invalid.
+    #[error("{} is invalid", .0.display())]
     Faulty(PathBuf, String, Vec<Problem>),
     /// A file or a directory that cannot be read.
     #[error("cannot read {}", .0.display())]
@@ -116,11 +113,6 @@ fn toml_files(dir: &Path) -> Result<Vec<PathBuf>, CatalogueError> {
             && !is_hidden
         {
             files.push(path);
-        }
-        if files.len() > MAX_FILES {
-            let why =
-                format!("it holds more than {MAX_FILES} files; several images may stand in one");
-            return Err(unreadable(io::Error::other(why)));
         }
     }
     files.sort();

@@ -252,7 +252,7 @@ pub fn read_digest(text: &str) -> Result<String, String> {
         Ok(text.to_ascii_lowercase())
     } else {
         Err(format!(
-            "{text:?} is no digest: `sha256:` and 64 hexadecimal digits"
+            "{text:?} is not a digest: `sha256:` and 64 hexadecimal digits"
         ))
     }
 }

@@ -12,10 +12,7 @@ mod uri;
 mod write;
 
 pub use assemble::Catalogue;
-pub use directory::{
-    CatalogueDirs, CatalogueError, MAX_FILE_BYTES, MAX_FILES, file_state, look_at_files,
-    read_catalogue,
-};
+pub use directory::{CatalogueDirs, CatalogueError, file_state, look_at_files, read_catalogue};
 pub use entry::{Accelerator, Check, Entry, FileState, Place, read_digest};
 pub use name::name_problem;
 pub use read::{CatalogueFile, FORMAT, read};

@@ -1,6 +1,6 @@
 //! Names of images: they are typed, shown, and become names of files.
 
-/// Says why a text is no name of an image: letters, digits and `._+-` of ASCII, first a letter or a digit, at most 100
+/// Says why a text is not an image name: letters, digits and `._+-` of ASCII, first a letter or a digit, at most 100
 /// bytes.
 #[must_use]
 pub fn name_problem(name: &str) -> Option<String> {
@@ -8,7 +8,7 @@ pub fn name_problem(name: &str) -> Option<String> {
     let begins = name.starts_with(|c: char| c.is_ascii_alphanumeric());
     let fits = begins && name.len() <= 100 && name.chars().all(allowed);
     (!fits).then(|| {
-        format!("{name:?} is no name of an image (letters, digits and `. _ + -`, first a letter or digit, at most 100)")
+        format!("{name:?} is not an image name (letters, digits and `. _ + -`, first a letter or digit, at most 100)")
     })
 }
 

@@ -2,7 +2,6 @@
 //!
 //! An unknown key is an error: an image whose condition was passed over would be chosen for jobs that it does not run.
 
-use std::collections::BTreeMap;
 use std::path::Path;
 
 use super::entry::{Check, Entry, Place};
@@ -45,18 +44,9 @@ pub fn read(path: &Path, text: &str, owner: Owner) -> CatalogueFile {
     let file = SourceFile::new(path, text);
     let mut fields = Fields::of_document(&document, &mut catalogue.problems);
     if fields.has_format(FORMAT) {
-        let mut lines: BTreeMap<String, usize> = BTreeMap::new();
         catalogue.entries = fields.tables("image", false, |fields| {
-            let span = fields.own_span();
-            let entry = read_image(fields, owner, file.origin(&span));
-            if let Some(first) = lines.get(&entry.name) {
-                let message = format!("there is another image `{}` in line {first}", entry.name);
-                let problem = Problem::at(span, message);
-                fields.problem(problem.hinted("give one of them another name"));
-            } else if !fields.is_faulty() {
-                lines.insert(entry.name.clone(), file.line(&span));
-            }
-            Some(entry)
+            let origin = file.origin(&fields.own_span());
+            Some(read_image(fields, owner, origin))
         });
         catalogue.checks = fields.tables("check", false, |fields| {
             fields.require(&["image", "at_ms", "host", "runtime"], "a check");
@@ -154,7 +144,7 @@ mod tests {
             ),
             (with("provenance = \"any\""), 6, "must be one of"),
             (with("path = \"/x.sif\""), 1, "one of `path` and `uri`"),
-            (with("digest = \"sha256:12\""), 6, "is no digest"),
+            (with("digest = \"sha256:12\""), 6, "is not a digest"),
             (
                 with("cuda = \"twelve\""),
                 6,
@@ -170,12 +160,12 @@ mod tests {
             (
                 SHORT.replace("\"a\"", "\"../x\""),
                 2,
-                "is no name of an image",
+                "is not an image name",
             ),
             (
                 SHORT.replace("\"a\"", "\"$(id)\""),
                 2,
-                "is no name of an image",
+                "is not an image name",
             ),
             (SHORT.replace("name = \"a\"\n", ""), 1, "needs `name`"),
             (
@@ -184,11 +174,6 @@ mod tests {
                 "neither an absolute path nor a URI",
             ),
             (SHORT.replace("uri", "path"), 3, "write it as `uri`"),
-            (
-                format!("{SHORT}{SHORT}"),
-                6,
-                "there is another image `a` in line 1",
-            ),
             (
                 "imge = 1\n".into(),
                 1,

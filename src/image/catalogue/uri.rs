@@ -34,7 +34,7 @@ pub fn fetched(uri: &str, tables: &Tables) -> Result<Fetched, Problem> {
             .into_iter()
             .chain(tables.aliases.iter().map(|alias| &alias.from[..]));
         let message = format!(
-            "`{scheme}://` is no scheme of the container runtime, and the configuration has no alias of that name"
+            "`{scheme}://` is not a scheme of the container runtime, and the configuration has no alias of that name"
         );
         let hint = match nearest(scheme, known) {
             Some(nearest) => format!("did you mean `{nearest}://`?"),
@@ -133,6 +133,6 @@ mod tests {
         assert_eq!(hint("m1://x"), "did you mean `ml://`?");
         assert!(hint("instance://x").contains("[aliases]"));
         let unknown = told("dokcer://x").expect_err("unknown");
-        assert!(unknown.message.starts_with("`dokcer://` is no scheme"));
+        assert!(unknown.message.starts_with("`dokcer://` is not a scheme"));
     }
 }

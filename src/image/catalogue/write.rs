@@ -1,9 +1,8 @@
 //! Descriptions and checks as a file of `images.d`: its text, and how it gets there.
 
 use std::collections::BTreeMap;
-use std::fs::{self, DirBuilder, File, OpenOptions};
-use std::io::{self, Write};
-use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt, PermissionsExt};
+use std::fs::DirBuilder;
+use std::os::unix::fs::DirBuilderExt;
 use std::path::{Path, PathBuf};
 
 use serde::Serialize;
@@ -11,6 +10,7 @@ use serde::Serialize;
 use crate::image::build::{MakeError, unsafe_for_root};
 use crate::image::catalogue::entry::{Check, Entry};
 use crate::image::catalogue::read::FORMAT;
+use crate::image::in_progress::put;
 
 /// A file with this image. What has its default is left out; the check and what is known of the file do not belong to it.
 ///
@@ -60,30 +60,15 @@ pub fn keep_description(
     let token = getrandom::u32().map_err(|error| MakeError::write(&path)(error.into()))?;
     // Readers of the catalogue pass over hidden names.
     let part = dir.join(format!(".{file_name}.{token:08x}"));
-    let put = || -> io::Result<()> {
-        let mut file = OpenOptions::new()
-            .write(true)
-            .create_new(true)
-            .mode(mode)
-            .open(&part)?;
-        file.write_all(text.as_bytes())?;
-        if shared {
-            // Whatever root's umask is.
-            file.set_permissions(fs::Permissions::from_mode(mode))?;
-        }
-        file.sync_all()?;
-        fs::rename(&part, &path)?;
-        File::open(dir)?.sync_all()
-    };
-    put().map_err(|error| {
-        let _ = fs::remove_file(&part);
-        MakeError::write(&path)(error)
-    })?;
+    put(&path, &part, text.as_bytes(), mode).map_err(MakeError::write(&path))?;
     Ok(path)
 }
 
 #[cfg(test)]
 mod tests {
+    use std::fs;
+    use std::os::unix::fs::PermissionsExt;
+
     use std::path::{Path, PathBuf};
 
     use proptest::collection::{btree_map, vec};

@@ -1,12 +1,15 @@
 //! What was found in an image, compared with what is said of it.
 
+use nix::sys::signal::Signal;
+
+use crate::config::VersionRange;
 use crate::image::catalogue::{Accelerator, Entry};
 
 use crate::image::check::Findings;
 use crate::image::check::answer::{Answer, Try};
 
 /// Graph compilers that the probe can try.
-const TRIED: [&str; 3] = ["xla", "inductor", "ngraph"];
+const TRIED: [&str; 2] = ["xla", "inductor"];
 
 /// Compares what is said of an image with what was found in it; empty texts are not said. `gpus`: whose GPUs this machine has.
 pub(crate) fn judge(claims: &Entry, answer: &Answer, gpus: &[Accelerator]) -> Findings {
@@ -58,12 +61,11 @@ fn judge_end(best: &Try, found: &mut Findings) {
     let how = match code {
         132 => "was killed by SIGILL: its code is for a processor that has instructions which this one lacks"
             .to_owned(),
-        134 => "was killed by SIGABRT".to_owned(),
-        135 => "was killed by SIGBUS".to_owned(),
         137 => "was killed by SIGKILL, which is often for want of memory".to_owned(),
-        139 => "was killed by SIGSEGV".to_owned(),
-        code if code > 128 => format!("was killed by signal {}", code - 128),
-        code => format!("ended with exit code {code}"),
+        code => match Signal::try_from(code - 128) {
+            Ok(signal) => format!("was killed by {signal}"),
+            Err(_) => format!("ended with exit code {code}"),
+        },
     };
     found.problem(format!("`{}` {how}, {step}", best.interpreter));
 }
@@ -165,6 +167,19 @@ fn maker(accelerator: Accelerator) -> &'static str {
     }
 }
 
+/// Whether a version is the claimed one: the same numbers as far as the claim goes, so that 2.1 is 2.1.3 and never 2.10, and the same
+/// suffix of a preview. What follows a `+` says who built it and is left out (PEP 440, local versions).
+fn fits(claimed: &str, found: &str) -> bool {
+    let (numbers, suffix) = crate::config::release(claimed);
+    let (found_numbers, found_suffix) = crate::config::release(found);
+    // 2.1 is 2.1.0.
+    let exact = format!("{found_numbers}.0.0");
+    let [Ok(claimed), Ok(found)] = [numbers, &exact].map(VersionRange::parse) else {
+        return claimed == found;
+    };
+    suffix == found_suffix && claimed.holds(&found)
+}
+
 fn judge_compilers(claims: &Entry, best: &Try, found: &mut Findings) {
     for (step, why) in &best.faults {
         let Some(name) = step.strip_prefix("compile ") else {
@@ -194,56 +209,6 @@ fn judge_compilers(claims: &Entry, best: &Try, found: &mut Findings) {
             found.note(format!("dlrun does not know how to try {name}"));
         }
     }
-}
-
-/// Whether a version is the claimed one: the same numbers as far as the claim goes, so that 2.1 is 2.1.3 and never 2.10.
-/// What follows a `+` says who built it and is left out (PEP 440, local versions).
-fn fits(claimed: &str, found: &str) -> bool {
-    let (claimed, found) = (parts(claimed), parts(found));
-    let mut found = found.iter();
-    // 2.10.0 is 2.10.
-    claimed
-        .iter()
-        .all(|part| found.next().map_or(part == "0", |found| found == part))
-}
-
-/// `2.4.0rc1+cu121` as 2, 4, 0, rc1: a preliminary version is none that was published.
-fn parts(version: &str) -> Vec<String> {
-    let version = version.trim().trim_start_matches('v').to_lowercase();
-    let public = version.split('+').next().unwrap_or_default();
-    let mut parts = Vec::new();
-    for piece in public.split(['.', '-', '_']) {
-        let digits = piece
-            .find(|c: char| !c.is_ascii_digit())
-            .unwrap_or(piece.len());
-        let (number, rest) = piece.split_at(digits);
-        let number = number.trim_start_matches('0');
-        if digits > 0 {
-            parts.push(if number.is_empty() {
-                "0".to_owned()
-            } else {
-                number.to_owned()
-            });
-        }
-        if !rest.is_empty() {
-            parts.push(rest.to_owned());
-        }
-    }
-    // 2.4.0rc1 is not 2.4.0: what is preliminary is so from the beginning.
-    let preliminary = parts.iter().any(|part| is_preliminary(part));
-    if preliminary {
-        parts.insert(0, "preliminary".to_owned());
-    }
-    parts
-}
-
-fn is_preliminary(part: &str) -> bool {
-    ["rc", "a", "b", "alpha", "beta", "dev", "pre", "nightly"]
-        .iter()
-        .any(|word| {
-            part.strip_prefix(word)
-                .is_some_and(|rest| rest.chars().all(|c| c.is_ascii_digit()))
-        })
 }
 
 #[cfg(test)]
@@ -409,7 +374,7 @@ mod tests {
             ),
             (
                 |_, t| end(t, "build", 143),
-                "signal 15, while it asked the framework",
+                "SIGTERM, while it asked the framework",
             ),
         ];
         for (change, part) in cases {

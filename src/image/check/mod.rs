@@ -1,4 +1,4 @@
-//! Runs an image once, with a small program in it that tells what is there, and holds that against what is said of it.
+//! Runs an image once, with a small program in it that reports what is there, and compares that with its description.
 
 mod answer;
 mod judge;
@@ -249,26 +249,19 @@ fn fault_of_start(answer: &Answer, output: &Output) -> Result<Option<String>, St
                 .to_owned()
         },
     );
-    let has = |words: &[&str]| words.iter().any(|word| said.contains(word));
-    if has(&["executable file not found", "stat /bin/sh"])
-        || said.ends_with("/sh: no such file or directory")
-    {
-        return Ok(Some(
-            "it has no shell: there is no `sh` on its PATH that runs".to_owned(),
-        ));
-    }
-    if has(&["exec format error", "architecture"]) {
-        return Ok(Some(format!(
-            "its programs are not for this machine: {said}"
-        )));
-    }
-    if has(&[
+    let of_image = [
+        "executable file not found",
+        "stat /bin/sh",
+        "/sh: no such file or directory",
+        "exec format error",
+        "architecture",
         "bad superblock",
         "corrupt",
         "image format not recognized",
         "no partition",
-    ]) {
-        return Ok(Some(format!("it is not a whole image: {said}")));
+    ];
+    if of_image.iter().any(|words| said.contains(words)) {
+        return Ok(Some(format!("its shell does not start: {said}")));
     }
     Err(said)
 }

@@ -102,8 +102,7 @@ class TensorFlow:
 
     def compilers(self):
         yield "xla", self.xla
-        if installed("ngraph_bridge"):
-            yield "ngraph", self.ngraph
+
 
     def work(self, a):
         return self.tf.reduce_sum(self.tf.matmul(a, a))
@@ -123,14 +122,7 @@ class TensorFlow:
             made = tf.function(self.work, experimental_compile=True)
         expect(made(tf.ones((2, 2))), 8)
 
-    def ngraph(self):
-        import ngraph_bridge
 
-        if not ngraph_bridge.is_enabled():
-            raise RuntimeError("the bridge is not enabled")
-        with self.tf.compat.v1.Session(graph=self.tf.Graph()) as session:
-            with session.graph.as_default():
-                expect(session.run(self.work(self.tf.ones((2, 2)))), 8)
 
     def gpus(self):
         config = self.tf.config
@@ -160,8 +152,7 @@ class PyTorch:
             yield "inductor", self.inductor
         if installed("torch_xla"):
             yield "xla", self.xla
-        if installed("torch_glow"):
-            say("note", text="torch_glow is there; dlrun does not try it")
+
 
     def inductor(self):
         from shutil import which
@@ -216,18 +207,7 @@ class Jax:
         return len([device for device in self.jax.devices() if device.platform != "cpu"])
 
 
-class MxNet:
-    def __init__(self, mxnet):
-        self.mxnet = mxnet
 
-    def built(self):
-        built(nvidia=self.mxnet.runtime.Features().is_enabled("CUDA"), amd=False)
-
-    def compilers(self):
-        return []
-
-    def gpus(self):
-        return self.mxnet.context.num_gpus()
 
 
 class Keras:
@@ -259,21 +239,16 @@ class Other:
         return None
 
 
-WAYS = {"tensorflow": TensorFlow, "pytorch": PyTorch, "jax": Jax, "mxnet": MxNet, "keras": Keras}
+WAYS = {"tensorflow": TensorFlow, "pytorch": PyTorch,"jax": Jax, "keras": Keras}
 
 
 def probe_mpi():
     for abi in ("libmpi.so.40", "libmpi.so.12", "libmpi.so.20", "libmpi.so"):
         try:
-            library = ctypes.CDLL(abi)
+            ctypes.CDLL(abi)
         except OSError:
             continue
-        said = ctypes.create_string_buffer(16384)
-        length = ctypes.c_int(0)
-        # It may be called before MPI_Init (MPI 3.0, 8.1.1).
-        library.MPI_Get_library_version(said, ctypes.byref(length))
-        text = said.value.decode("utf-8", "replace")
-        return say("mpi", abi=abi, said=" ".join(text.split())[:200])
+        return say("mpi", abi=abi)
 
 
 def probe_framework(name, module):

@@ -3,16 +3,13 @@
 use crate::foundation::diagnostic::nearest;
 
 /// Names in use beside a framework's own, without `-`, `_` and `.`: package names and short forms.
-const NAMES: [(&str, &str); 10] = [
+const NAMES: [(&str, &str); 7] = [
     ("torch", "pytorch"),
-    ("pytorch2", "pytorch"),
     ("tf", "tensorflow"),
     ("tf2", "tensorflow"),
-    ("tensorflow2", "tensorflow"),
     ("tensorflowcpu", "tensorflow"),
     ("tensorflowgpu", "tensorflow"),
     ("jaxlib", "jax"),
-    ("keras3", "keras"),
     ("apachemxnet", "mxnet"),
 ];
 /// A shorter name is not taken for a mistyped one: `flax` is not `jax`.

@@ -92,30 +92,22 @@ fn outside(entry: &Entry, range: &VersionRange) -> Option<String> {
     let local = range.local()?;
     let is_build = match version.split_once('+') {
         Some((_, own)) => own.eq_ignore_ascii_case(local),
-        None => is_build_for(entry, local),
+        None => build_of(entry) == local,
     };
     (!is_build).then(|| format!("version {version} is not known to be the build +{local}"))
 }
 
-/// Whether an image whose version names no build is what PyTorch calls `+cpu`, `+cu118` or `+rocm6.1`.
-fn is_build_for(entry: &Entry, local: &str) -> bool {
-    let (has, wanted) = if local == "cpu" {
-        return entry.accelerator == Accelerator::None;
-    } else if let Some(rocm) = local.strip_prefix("rocm") {
-        (&entry.rocm, rocm.to_owned())
-    } else if let Some((major, minor)) = local
-        .strip_prefix("cu")
-        .and_then(|cuda| cuda.split_at_checked(cuda.len().checked_sub(1)?))
-    {
-        (&entry.cuda, format!("{major}.{minor}"))
-    } else {
-        return false;
+/// What PyTorch would call the build of an image whose version names none: `cpu`, `cu118` or `rocm6.1`.
+fn build_of(entry: &Entry) -> String {
+    let short = |version: &Option<String>| {
+        let numbers = release(version.as_deref().unwrap_or_default()).split('.');
+        numbers.take(2).collect::<Vec<_>>().join(".")
     };
-    let Ok(range) = VersionRange::parse(&wanted) else {
-        return false;
-    };
-    has.as_deref()
-        .is_some_and(|has| VersionRange::parse(release(has)).is_ok_and(|has| range.holds(&has)))
+    match entry.accelerator {
+        Accelerator::None => "cpu".to_owned(),
+        Accelerator::Nvidia => format!("cu{}", short(&entry.cuda).replace('.', "")),
+        Accelerator::Amd => format!("rocm{}", short(&entry.rocm)),
+    }
 }
 
 /// A package's name in one spelling, without version and extras: of `Scikit_Learn[x]>=1.5` it is `scikit-learn`.
@@ -271,22 +263,6 @@ fn capabilities(entry: &Entry, device: &Device, verdict: &mut Verdict) {
             None => verdict.leave_open(format!("whether CUDA {cuda} serves {gpus}")),
         }
     }
-}
-
-/// Whether the image's CUDA came out before one of the GPUs that may be meant.
-pub(crate) fn is_older_than_gpus(entry: &Entry, device: &Device) -> bool {
-    let (Device::Gpu { capabilities, .. }, None, Some(cuda)) =
-        (device, &entry.compute_capability, &entry.cuda)
-    else {
-        return false;
-    };
-    let is_too_old = |(capability, _): &(String, String)| {
-        matches!(
-            cuda::makes_for(release(cuda), capability),
-            Some(Serves::TooOld(_))
-        )
-    };
-    capabilities.iter().any(is_too_old)
 }
 
 /// What is wrong with the image itself, whatever the job wants.

@@ -125,7 +125,7 @@ pub fn runs(built: &str, on: &Processor) -> Runs {
         return match on {
             Processor::Named(other, _) if plain(other) == name => Runs::Yes,
             _ => Runs::No(format!(
-                "`{built}` is no microarchitecture that dlrun knows"
+                "`{built}` is not a microarchitecture that dlrun knows"
             )),
         };
     }
@@ -191,29 +191,9 @@ mod tests {
 
     #[test]
     fn family_of_a_known_name_is_its_architecture() {
-        let of = [
-            "zen3",
-            "x86-64-v3",
-            "k10",
-            "neoverse_n1",
-            "power9le",
-            "riscv64",
-            "quantum",
-        ]
-        .map(family);
+        let of = ["zen3", "x86-64-v3", "neoverse_n1", "power9le", "quantum"].map(family);
         let x86 = Some("x86_64");
-        assert_eq!(
-            of,
-            [
-                x86,
-                x86,
-                x86,
-                Some("aarch64"),
-                Some("ppc64le"),
-                Some("riscv64"),
-                None
-            ]
-        );
+        assert_eq!(of, [x86, x86, Some("aarch64"), Some("ppc64le"), None]);
     }
 
     fn on(name: &str) -> Processor {
@@ -241,10 +221,9 @@ mod tests {
         for (built, there, part) in [
             ("x86-64-v4", "haswell", "lacks avx512bw, avx512cd, avx512dq"),
             ("skylake_avx512", "zen3", "lacks"),
-            ("x86_64_v3", "piledriver", "lacks avx2, bmi2, movbe"),
             ("power10le", "power9le", "the nodes are power9le"),
             ("neoverse_v1", "neoverse_n1", "the nodes are neoverse_n1"),
-            ("gpu9000", "zen3", "no microarchitecture"),
+            ("gpu9000", "zen3", "not a microarchitecture"),
         ] {
             assert!(
                 matches!(runs(built, &on(there)), Runs::No(why) if why.contains(part)),
@@ -292,7 +271,7 @@ mod tests {
 
     #[test]
     fn every_parent_of_the_table_is_in_it() {
-        assert!(TABLE.len() > 60);
+        assert!(TABLE.len() > 35);
         for Row { name, parents, .. } in &*TABLE {
             assert!(
                 parents

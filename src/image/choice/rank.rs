@@ -8,7 +8,7 @@ use std::cmp::Ordering;
 
 use crate::config::Owner;
 use crate::image::catalogue::{Accelerator, Entry, Place};
-use crate::image::choice::judge::{is_older_than_gpus, may_switch_on};
+use crate::image::choice::judge::may_switch_on;
 use crate::image::choice::processor::Processor;
 use crate::image::choice::wanted::{Device, Wanted, is_preview, release};
 use crate::job::Provenance;
@@ -22,7 +22,7 @@ type Rank = [i64; NUMBERS];
 /// How an image stands in each criterion, with what speaks for the better one.
 #[derive(Debug, Clone)]
 pub(crate) struct Standing<'a> {
-    ranks: [(Rank, &'static str); 12],
+    ranks: [(Rank, &'static str); 11],
     name: &'a str,
 }
 
@@ -48,10 +48,6 @@ impl<'a> Standing<'a> {
         let is = |worse: bool| rank([i64::from(worse), 0]);
         let ranks = [
             (is(is_for_other_device), "it suits the device better"),
-            (
-                is(is_older_than_gpus(entry, &wanted.device)),
-                "its CUDA knows the GPUs",
-            ),
             (is(may_compile), "it has no graph compiler"),
             (is(entry.check.is_none()), "it was checked"),
             // `2.4.0rc1`: 2.3 goes before it.

@@ -25,7 +25,13 @@ pub(crate) fn add(draft: &mut Draft<'_>) -> Result<(), Refusal> {
     for bind in &draft.container.binds {
         let bind = with_variables(draft, bind)?;
         if !draft.assumed && !(draft.around.exists)(&bind.source) {
-            return Err(Refusal::NoSource(bind.source));
+            return Err(Refusal::missing(
+                format!(
+                    "the bind source {} does not exist on this node",
+                    bind.source
+                ),
+                "create it on the nodes, or remove it from `image.bind`",
+            ));
         }
         binds.push((bind, "`image.bind`".to_owned()));
     }
@@ -176,9 +182,15 @@ fn with_variables(draft: &Draft<'_>, bind: &Bind) -> Result<Bind, Refusal> {
             rest = after;
             continue;
         };
-        let value = draft
-            .variable(name)
-            .ok_or_else(|| Refusal::NoVariable(bind.source.clone(), name.to_owned()))?;
+        let value = draft.variable(name).ok_or_else(|| {
+            Refusal::missing(
+                format!(
+                    "the bind source {} names ${name}, which is not set on this node",
+                    bind.source
+                ),
+                "set it in `run.env` or `run.env_file`, or name a path that does not depend on it",
+            )
+        })?;
         source.push_str(&value);
         rest = after;
     }

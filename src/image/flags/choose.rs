@@ -41,7 +41,7 @@ fn decide(mut draft: Draft<'_>) -> Result<Invocation, Refusal> {
 /// not among the words, but among the reasons.
 ///
 /// # Errors
-/// [`Refusal::Unsupported`] where this version can never do what the job wants.
+/// [`Refusal`] where this version can never do what the job wants.
 pub fn preview(
     container: &Container,
     runtime: Option<Runtime>,

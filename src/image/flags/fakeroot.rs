@@ -62,25 +62,6 @@ impl Means {
     }
 }
 
-/// Why `--fakeroot` does not work here.
-#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("{why}")]
-pub struct Unusable {
-    /// What is missing.
-    pub why: String,
-    /// What to do about it.
-    pub remedy: String,
-}
-
-impl Unusable {
-    fn new(why: impl Into<String>, remedy: &str) -> Self {
-        Self {
-            why: why.into(),
-            remedy: remedy.to_owned(),
-        }
-    }
-}
-
 /// How a user gets user namespaces.
 pub(crate) const ASK_NAMESPACES: &str = "ask the administrator for user namespaces: `sysctl user.max_user_namespaces=15000`, on Debian and Ubuntu also \
      `kernel.unprivileged_userns_clone=1` and `kernel.apparmor_restrict_unprivileged_userns=0`";
@@ -90,22 +71,13 @@ const ASK_RANGES: &str = "ask the administrator for ids: `usermod --add-subuids 
 /// Which way `--fakeroot` takes for this user on this node.
 ///
 /// # Errors
-/// [`Unusable`]: none is there.
-pub fn outcome(node: &NodeFacts, purpose: Purpose) -> Result<Means, Unusable> {
+/// [`Refusal`]: none is there.
+pub fn outcome(node: &NodeFacts, purpose: Purpose) -> Result<Means, Refusal> {
     let features = Features(node.runtime);
     if node.uid == 0 {
         return Ok(Means::Root);
     }
-    if !features.has(Feature::Fakeroot) {
-        let why = format!(
-            "{} does not know it",
-            node.runtime.map(|it| it.to_string()).unwrap_or_default()
-        );
-        return Err(Unusable::new(
-            why,
-            "use Apptainer, or Singularity 3.3 or later",
-        ));
-    }
+
     let range = range(node);
     if let Some(missing) = &node.namespaces.missing {
         return without_namespaces(node, features, missing, purpose, range);
@@ -123,27 +95,24 @@ pub fn outcome(node: &NodeFacts, purpose: Purpose) -> Result<Means, Unusable> {
 }
 
 /// Whether this user's range can be used.
-fn range(node: &NodeFacts) -> Result<(), Unusable> {
+fn range(node: &NodeFacts) -> Result<(), Refusal> {
     let ids = &node.sub_ids;
-    let lack = |why: String| Err(Unusable::new(why, ASK_RANGES));
-    let short = |file: &str, count: u64| {
-        let least = SubIds::LEAST;
-        lack(format!(
-            "this user's longest range in {file} has {count} ids, and at least {least} in one are needed"
-        ))
-    };
-    match (ids.subuid_count, ids.subgid_count) {
-        (0, 0) => lack("this user has no range in /etc/subuid and /etc/subgid".to_owned()),
-        (0, _) => lack("this user has a range in /etc/subgid, but none in /etc/subuid".to_owned()),
-        (_, 0) => lack("this user has a range in /etc/subuid, but none in /etc/subgid".to_owned()),
-        (count, _) if count < SubIds::LEAST => short("/etc/subuid", count),
-        (_, count) if count < SubIds::LEAST => short("/etc/subgid", count),
-        _ if ids.newuidmap || node.namespaces.setuid_starter => Ok(()),
-        _ => Err(Unusable::new(
-            "this user has ranges in /etc/subuid and /etc/subgid, but newuidmap and newgidmap are not found",
-            "ask the administrator for them: the package `uidmap` (Debian, Ubuntu) or `shadow-utils`",
-        )),
+    if ids.subuid_count.min(ids.subgid_count) < SubIds::LEAST {
+        let why = format!(
+            "this user needs a range of at least {} ids in each of /etc/subuid and /etc/subgid, and the longest have {} and {}",
+            SubIds::LEAST,
+            ids.subuid_count,
+            ids.subgid_count
+        );
+        return Err(Refusal::unsupported(why, ASK_RANGES));
     }
+    if ids.newuidmap || node.namespaces.setuid_starter {
+        return Ok(());
+    }
+    Err(Refusal::unsupported(
+        "this user has ranges in /etc/subuid and /etc/subgid, but newuidmap and newgidmap are not found",
+        "ask the administrator for them: the package `uidmap` (Debian, Ubuntu) or `shadow-utils`",
+    ))
 }
 
 /// The starter makes the namespace as root, unless there are none at all; a build of Apptainer asks beforehand.
@@ -152,15 +121,15 @@ fn without_namespaces(
     features: Features,
     missing: &str,
     purpose: Purpose,
-    range: Result<(), Unusable>,
-) -> Result<Means, Unusable> {
+    range: Result<(), Refusal>,
+) -> Result<Means, Refusal> {
     let falls_back = features.has(Feature::FakerootFallback);
     let is_build = falls_back && purpose == Purpose::Build;
     let has_range = node.sub_ids.subuid_count > 0;
     let none_at_all = has_range && missing.contains("max_user_namespaces");
     if !node.namespaces.setuid_starter || none_at_all || is_build || (falls_back && !has_range) {
         let why = format!("this user gets no user namespace here ({missing})");
-        return Err(Unusable::new(why, ASK_NAMESPACES));
+        return Err(Refusal::unsupported(why, ASK_NAMESPACES));
     }
     range.map(|()| Means::Range)
 }
@@ -179,15 +148,13 @@ pub(crate) fn add(draft: &mut Draft<'_>) -> Result<(), Refusal> {
             for flag in means.flags() {
                 let why = match *flag {
                     "--fakeroot" => format!("{wanted}; {}", means.describe()),
-                    _ => match range(draft.node) {
-                        Err(lack) => format!("{}, and the runtime would insist on them", lack.why),
-                        Ok(()) => continue,
-                    },
+                    _ => "the ranges of ids are unusable, and the runtime would insist on them"
+                        .to_owned(),
                 };
                 draft.flag(flag, why);
             }
         }
-        Err(Unusable { why, remedy }) => {
+        Err(Refusal { why, remedy, .. }) => {
             return Err(Refusal::unsupported(
                 format!("`--fakeroot` does not work on this node: {why}"),
                 remedy,
@@ -350,7 +317,7 @@ mod tests {
                 None,
                 false,
                 Run,
-                Err("no range in /etc/subuid and /etc/subgid"),
+                Err("the longest have 0 and 0"),
             ),
             (
                 ce,
@@ -358,7 +325,7 @@ mod tests {
                 None,
                 false,
                 Run,
-                Err("but none in /etc/subgid"),
+                Err("at least 65536 ids"),
             ),
             (
                 ce,
@@ -366,7 +333,7 @@ mod tests {
                 None,
                 false,
                 Run,
-                Err("but none in /etc/subuid"),
+                Err("at least 65536 ids"),
             ),
             (
                 ce,
@@ -376,7 +343,14 @@ mod tests {
                 Build,
                 Err("newuidmap and newgidmap are not found"),
             ),
-            (ce, unlisted, Some(CLONE), true, Run, Err("no range")),
+            (
+                ce,
+                unlisted,
+                Some(CLONE),
+                true,
+                Run,
+                Err("at least 65536 ids"),
+            ),
             (ce, listed, None, false, Build, Ok(Means::Range)),
             (
                 new,
@@ -400,7 +374,7 @@ mod tests {
                 None,
                 false,
                 Run,
-                Err("in /etc/subuid has 65535 ids, and at least 65536"),
+                Err("the longest have 65535 and"),
             ),
             (
                 ce,
@@ -408,7 +382,7 @@ mod tests {
                 None,
                 false,
                 Run,
-                Err("in /etc/subgid has 65535 ids"),
+                Err("at least 65536 ids"),
             ),
             (
                 new,
@@ -416,16 +390,15 @@ mod tests {
                 Some(CLONE),
                 true,
                 Run,
-                Err("in /etc/subuid has 65535"),
+                Err("the longest have 65535 and 65535"),
             ),
-            ("something 1.0", unlisted, None, false, Run, Err("no range")),
             (
-                "singularity version 3.2.1",
-                listed,
+                "something 1.0",
+                unlisted,
                 None,
                 false,
                 Run,
-                Err("3.2.1 does not know it"),
+                Err("at least 65536 ids"),
             ),
         ] {
             let case = format!("{said} {ids:?} {missing:?} {setuid} {purpose:?}");

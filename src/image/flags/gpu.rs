@@ -5,7 +5,7 @@
 
 use crate::image::flags::draft::Draft;
 use crate::image::flags::{GpuFacts, Refusal};
-use crate::image::runtime::Feature;
+
 use crate::job::GpuMode;
 
 /// Values that name no GPU: CUDA's, Slurm's, and those of NVIDIA's container runtime.
@@ -79,7 +79,7 @@ pub(crate) fn add(draft: &mut Draft<'_>) -> Result<(), Refusal> {
     }
     let Some(grant) = grant(draft) else {
         if draft.container.require_gpu {
-            return Err(Refusal::NoGpu("the job was given no GPU".to_owned()));
+            return Err(Refusal::no_gpu("the job was given no GPU"));
         }
         draft.reason("no --nv, no --rocm", "the job was given no GPU");
         return Ok(());
@@ -158,24 +158,7 @@ fn grants(name: &str, value: &str) -> bool {
 }
 
 fn give(draft: &mut Draft<'_>, grant: &str, there: &[&Maker]) -> Result<(), Refusal> {
-    let together = there.len() == 1 || draft.features.has(Feature::BothGpus);
     for maker in there {
-        if maker.is_amd() && !together {
-            let runtime = draft.runtime();
-            draft.warn(format!(
-                "this node has GPUs of NVIDIA and of AMD, and {runtime} passes NVIDIA's alone"
-            ));
-            draft.reason(
-                "no --rocm",
-                format!("{runtime} takes `--nv` alone where both are given"),
-            );
-            continue;
-        }
-        if maker.is_amd() && !draft.features.has(Feature::Rocm) {
-            let what = format!("{} does not know `--rocm`", draft.runtime());
-            lose(draft, what)?;
-            continue;
-        }
         let found = match (draft.assumed, maker.is_amd()) {
             (true, _) => "; the node decides",
             (false, false) => ", and NVIDIA's driver is on this node",
@@ -208,7 +191,7 @@ fn nothing(draft: &mut Draft<'_>, grant: &str, open: &[&Maker]) -> Result<(), Re
 /// No GPU works in the container: an end or a warning, as the job wants it.
 fn lose(draft: &mut Draft<'_>, why: String) -> Result<(), Refusal> {
     if draft.container.require_gpu {
-        return Err(Refusal::NoGpu(why));
+        return Err(Refusal::no_gpu(&why));
     }
     draft.warn(format!(
         "the job was given GPUs, but {why}: it runs without them"

@@ -20,6 +20,7 @@ pub use container::Container;
 pub use draft::Surroundings;
 pub use fallback::bare;
 pub use node::{GpuFacts, Namespaces, NodeFacts, SubIds};
+pub(crate) use variable::is_name;
 
 /// A flag, or a variable of the runtime, and why it is given.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -48,40 +49,38 @@ pub struct Invocation {
     pub gpu_missing: Option<String>,
 }
 
-/// A container that must not be started.
+/// Why a container must not be started, or a flag cannot be used.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-pub enum Refusal {
-    /// `image.require_gpu`, and there is no usable GPU.
-    #[error("`image.require_gpu` is true, but {0}")]
-    NoGpu(String),
-    /// A bind source that does not exist.
-    #[error("the bind source {0} does not exist on this node")]
-    NoSource(String),
-    /// A variable in a bind source that is not set here.
-    #[error("the bind source {0} names ${1}, which is not set on this node")]
-    NoVariable(String, String),
-    /// What this runtime cannot do, or not here.
-    #[error("{0}")]
-    Unsupported(String, String),
+#[error("{why}")]
+pub struct Refusal {
+    /// What is wrong.
+    pub why: String,
+    /// What to do about it.
+    pub remedy: String,
+    /// Something is missing on this node; else its runtime cannot do it.
+    pub is_missing: bool,
 }
 
 impl Refusal {
-    fn unsupported(what: String, remedy: impl Into<String>) -> Self {
-        Self::Unsupported(what, remedy.into())
+    fn unsupported(why: impl Into<String>, remedy: impl Into<String>) -> Self {
+        Self {
+            why: why.into(),
+            remedy: remedy.into(),
+            is_missing: false,
+        }
     }
 
-    /// What to do about it.
-    #[must_use]
-    pub fn remedy(&self) -> String {
-        match self {
-            Self::NoGpu { .. } => {
-                "ask for GPUs (`resources.gpus_per_node`) or for another node, or leave `image.require_gpu` out to run without".to_owned()
-            }
-            Self::NoSource { .. } => "make it on the node, or take it out of `image.bind`".to_owned(),
-            Self::NoVariable(_, variable) => {
-                format!("set {variable} in `[run] env`, or name a path that does not depend on it")
-            }
-            Self::Unsupported(_, remedy) => remedy.clone(),
+    fn missing(why: String, remedy: &str) -> Self {
+        Self {
+            is_missing: true,
+            ..Self::unsupported(why, remedy)
         }
+    }
+
+    fn no_gpu(why: &str) -> Self {
+        Self::missing(
+            format!("`image.require_gpu` is true, but {why}"),
+            "ask for GPUs (`resources.gpus_per_node`) or for another node, or leave `image.require_gpu` out to run without",
+        )
     }
 }

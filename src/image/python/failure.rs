@@ -20,12 +20,7 @@ pub enum PyenvError {
     /// A requirements file, or one that it includes, cannot be read.
     #[error("cannot read the requirements `{}`", .0.display())]
     Requirements(PathBuf, #[source] io::Error),
-    /// What should be a requirements file is a directory, a device or a pipe.
-    #[error("the requirements `{}` are not a regular file", .0.display())]
-    NotAFile(PathBuf),
-    /// The requirements are larger than any list of packages.
-    #[error("the requirements `{}` and what they include are larger than {} bytes", .0.display(), .1)]
-    TooLarge(PathBuf, u64),
+
     /// The requirements were changed between [`crate::image::python::inspect`] and the end of [`crate::image::python::prepare`].
     #[error("the requirements `{}` were changed while they were being installed", .0.display())]
     Changed(PathBuf),

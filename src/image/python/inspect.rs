@@ -35,8 +35,6 @@ pub struct EnvFacts {
     pub hash: String,
     /// The requirements file, absolute.
     pub requirements: PathBuf,
-    /// Size of the requirements with all that they include, in bytes.
-    pub requirements_bytes: u64,
 }
 
 /// Content of [`MARKER`].
@@ -47,7 +45,6 @@ pub(crate) struct Marker {
     pub(crate) interpreter: PathBuf,
     pub(crate) version: String,
     pub(crate) requirements: PathBuf,
-    pub(crate) made_at_ms: u64,
 }
 
 /// Describes the environment for `requirements`, made with `interpreter` (default: the first `python3` in `PATH`) under
@@ -73,10 +70,7 @@ pub fn inspect(
         Some(marker) => marker.version,
         None => interpreter::version(&python.path)?,
     };
-    let requirements_bytes = parts
-        .iter()
-        .map(|part| u64::try_from(part.bytes.len()).unwrap_or(u64::MAX))
-        .sum();
+
     Ok(EnvFacts {
         dir,
         ready,
@@ -84,7 +78,6 @@ pub fn inspect(
         version,
         hash,
         requirements,
-        requirements_bytes,
     })
 }
 
@@ -119,7 +112,7 @@ fn hash(parts: &[Part], python: &Interpreter) -> String {
     add(python.path.as_os_str().as_encoded_bytes());
     add(format!("{} {}", python.modified_ns, python.size_bytes).as_bytes());
     for part in parts {
-        add(&part.bytes);
+        add(part.text.as_bytes());
     }
     // pip runs where the first file lies, so that is what local names in any of them are relative to.
     if let Some(first) = parts
@@ -143,7 +136,7 @@ mod tests {
     fn part(path: &str, text: &str, is_local: bool) -> Part {
         Part {
             path: path.into(),
-            bytes: text.as_bytes().to_vec(),
+            text: text.to_owned(),
             is_local,
         }
     }

@@ -2,7 +2,7 @@
 
 use std::fs::{self, File};
 use std::io::{self, Read};
-use std::os::fd::AsRawFd;
+
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -70,37 +70,28 @@ fn resolved(found: &Path) -> Result<PathBuf, PyenvError> {
     }
 }
 
-/// A file without symbolic links, and whether it is a script. The kernel names the open file: following the links here
-/// would ask the file system for every directory on the way.
+/// A file without symbolic links, and whether it is a script.
 fn look_into(path: &Path) -> io::Result<(PathBuf, bool)> {
-    let Ok(mut file) = File::open(path) else {
-        // It may be executed and not read.
-        return Ok((fs::canonicalize(path)?, false));
-    };
     let mut start = [0; 2];
-    let is_script = file.read_exact(&mut start).is_ok() && start == *b"#!";
-    let named = fs::read_link(format!("/proc/self/fd/{}", file.as_raw_fd()));
-    let named = named.or_else(|_| fs::canonicalize(path))?;
-    Ok((named, is_script))
+    // It may be executed and not read.
+    let read = File::open(path).and_then(|mut file| file.read_exact(&mut start));
+    Ok((fs::canonicalize(path)?, read.is_ok() && start == *b"#!"))
 }
 
 /// Asks an interpreter for its version, such as `3.11.7`.
 pub(crate) fn version(path: &Path) -> Result<String, PyenvError> {
     let said = ask(path, "import sys; print('%d.%d.%d' % sys.version_info[:3])")?;
     let version = said.trim().to_owned();
-    if is_usable(&version) {
-        Ok(version)
-    } else {
-        Err(PyenvError::TooOld(path.to_owned(), version))
+    match is_usable(&version) {
+        true => Ok(version),
+        false => Err(PyenvError::TooOld(path.to_owned(), version)),
     }
 }
 
-/// The oldest Python whose pip knows the options that we give.
+/// From the oldest Python on whose pip knows the options that we give.
 fn is_usable(version: &str) -> bool {
-    let mut numbers = version
-        .split('.')
-        .map(|number| number.parse::<u32>().unwrap_or(0));
-    (numbers.next().unwrap_or(0), numbers.next().unwrap_or(0)) >= (3, 6)
+    let mut numbers = version.split('.').map(|part| part.parse().unwrap_or(0));
+    [numbers.next(), numbers.next()] >= [Some(3), Some(6)]
 }
 
 fn ask(path: &Path, question: &str) -> Result<String, PyenvError> {

@@ -4,13 +4,12 @@ use std::fs::{self, DirBuilder, File};
 use std::io::{self, Write};
 use std::os::unix::fs::{DirBuilderExt, symlink};
 use std::path::Path;
-use std::time::{SystemTime, UNIX_EPOCH};
 
 use crate::foundation::command::{CommandError, Tool};
 use crate::foundation::diagnostic::printable;
 use crate::foundation::lock::{self, Patience};
 
-use crate::image::in_progress::{Progress, Unfinished, beside, is_full, last_words, new_log};
+use crate::image::in_progress::{Progress, Unfinished, beside, is_full, last_words, new_log, put};
 use crate::image::python::failure::PyenvError;
 use crate::image::python::inspect::{EnvFacts, FORMAT, MARKER, Marker, is_unchanged, whole};
 use crate::image::python::interpreter::without_python_settings;
@@ -157,25 +156,17 @@ fn run_logged(
 
 /// Writes the marker, after all else is on the disk: a crash of the node must not leave it without what it vouches for.
 fn mark(facts: &EnvFacts, dir: &Path) -> Result<(), PyenvError> {
-    let now = SystemTime::now()
-        .duration_since(UNIX_EPOCH)
-        .unwrap_or_default();
     let marker = Marker {
         format: FORMAT,
         hash: facts.hash.clone(),
         interpreter: facts.interpreter.clone(),
         version: facts.version.clone(),
         requirements: facts.requirements.clone(),
-        made_at_ms: u64::try_from(now.as_millis()).unwrap_or(u64::MAX),
     };
     let (path, part) = (dir.join(MARKER), dir.join(format!("{MARKER}.part")));
     let write = || -> io::Result<()> {
         nix::unistd::syncfs(File::open(dir)?)?;
-        let mut file = File::create(&part)?;
-        file.write_all(serde_json::to_string_pretty(&marker)?.as_bytes())?;
-        file.sync_all()?;
-        fs::rename(&part, &path)?;
-        File::open(dir)?.sync_all()
+        put(&path, &part, &serde_json::to_vec_pretty(&marker)?, 0o600)
     };
     write().map_err(PyenvError::write(&path))
 }
@@ -184,8 +175,9 @@ fn mark(facts: &EnvFacts, dir: &Path) -> Result<(), PyenvError> {
 fn publish(dir: &Path, visible: &Path, token: &str) -> Result<(), PyenvError> {
     let link = beside(visible, &format!("{token}.link"));
     let target = dir.file_name().map_or(dir, Path::new);
-    let put = || symlink(target, &link).and_then(|()| fs::rename(&link, visible));
-    put().map_err(PyenvError::write(visible))
+    symlink(target, &link)
+        .and_then(|()| fs::rename(&link, visible))
+        .map_err(PyenvError::write(visible))
 }
 
 /// Removes what interrupted makings left: directories and links called as the environment with a further ending.

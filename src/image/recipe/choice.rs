@@ -87,39 +87,37 @@ fn unknown<'a>(what: &str, name: &str, known: impl Iterator<Item = &'a str>) -> 
 
 /// The pin and the compiler with which `recipe` serves `target`, or why it does not.
 fn serves(recipe: &Recipe, target: &Target) -> Result<(Pin, String), String> {
-    if let Some(wanted) = target.provenance
-        && wanted != recipe.provenance
-    {
-        return Err(format!(
-            "takes the framework from {}",
-            recipe.provenance.as_str()
-        ));
-    }
-    if !recipe.accelerators.contains(&target.accelerator) {
-        return Err(match target.accelerator {
-            Accelerator::None => "is for GPUs only".to_owned(),
-            of => format!("is not for GPUs of the kind {}", of.as_str()),
-        });
-    }
-    if !recipe.archs.contains(&target.arch) {
-        return Err(format!(
-            "is for {}, not for {:?}",
-            recipe.archs.join(", "),
-            target.arch
-        ));
-    }
-    if let Some(wanted) = target
-        .compiler
-        .as_ref()
-        .filter(|wanted| !recipe.compilers.contains(wanted))
-    {
-        return Err(format!(
-            "has the compilers {}, not {wanted:?}",
-            recipe.compilers.join(", ")
-        ));
-    }
-    if !target.with.is_empty() && !recipe.body.contains("{{with}}") {
-        return Err("takes no packages".to_owned());
+    let (accelerator, compiler) = (target.accelerator, target.compiler.as_ref());
+    let is_other = |provenance| provenance != recipe.provenance;
+    let lacks = |wanted| !recipe.compilers.contains(wanted);
+    let misfits = [
+        (
+            target.provenance.is_some_and(is_other),
+            format!("takes the framework from {}", recipe.provenance.as_str()),
+        ),
+        (
+            !recipe.accelerators.contains(&accelerator),
+            format!("is not for the accelerator {}", accelerator.as_str()),
+        ),
+        (
+            !recipe.archs.contains(&target.arch),
+            format!(
+                "is for {}, not for {:?}",
+                recipe.archs.join(", "),
+                target.arch
+            ),
+        ),
+        (
+            compiler.is_some_and(lacks),
+            format!("has only the compilers {}", recipe.compilers.join(", ")),
+        ),
+        (
+            !target.with.is_empty() && !recipe.body.contains("{{with}}"),
+            "takes no packages".to_owned(),
+        ),
+    ];
+    if let Some((_, why)) = misfits.into_iter().find(|(is_misfit, _)| *is_misfit) {
+        return Err(why);
     }
     let fitting: Vec<_> = recipe
         .pins

@@ -172,14 +172,8 @@ fn bootstrap(base: &str) -> Result<String, Vec<Problem>> {
 
 /// Labels for `apptainer inspect`, by which an image is known again.
 fn labels(values: &Values, base: &str, microarch: Option<&str>) -> BTreeMap<String, String> {
-    let mut labels = BTreeMap::new();
-    let mut add = |name: &str, value: &str| {
-        if !value.is_empty() {
-            labels.insert(name.to_owned(), value.to_owned());
-        }
-    };
     let value = |name: &str| values.get(name).map_or("", String::as_str);
-    for name in [
+    let own = [
         "recipe",
         "framework",
         "version",
@@ -187,21 +181,22 @@ fn labels(values: &Values, base: &str, microarch: Option<&str>) -> BTreeMap<Stri
         "compiler",
         "accelerator",
         "arch",
-    ] {
-        add(&format!("dlrun.{name}"), value(name));
-    }
-    add("dlrun.microarch", microarch.unwrap_or_default());
-    add(
-        "dlrun.cuda",
-        if value("nvidia").is_empty() {
-            ""
-        } else {
-            value("cuda")
-        },
-    );
-    add("org.opencontainers.image.title", value("framework"));
-    add("org.opencontainers.image.version", value("version"));
-    add("org.opencontainers.image.base.name", base);
+    ];
+    let own = own.map(|name| (format!("dlrun.{name}"), value(name).to_owned()));
+    let mut labels = BTreeMap::from(own);
+    let cuda = match value("nvidia") {
+        "" => "",
+        _ => value("cuda"),
+    };
+    let more = [
+        ("dlrun.microarch", microarch.unwrap_or_default()),
+        ("dlrun.cuda", cuda),
+        ("org.opencontainers.image.title", value("framework")),
+        ("org.opencontainers.image.version", value("version")),
+        ("org.opencontainers.image.base.name", base),
+    ];
+    labels.extend(more.map(|(name, value)| (name.to_owned(), value.to_owned())));
+    labels.retain(|_, value| !value.is_empty());
     labels
 }
 

@@ -72,7 +72,7 @@ mod tests {
         };
         let why = fault(&RECIPE.replace("provenance", "provenence"));
         assert!(
-            why.contains("a.def`: line 2") && why.contains("did you mean `provenance`?"),
+            why.contains("a.def`: line 2") && why.contains("unknown key"),
             "{why}"
         );
         let why = fault(&format!("# dlrun: framework = other\n{RECIPE}"));

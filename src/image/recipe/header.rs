@@ -4,26 +4,13 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 
 use crate::config::VersionRange;
-use crate::foundation::diagnostic::nearest;
+
 use crate::foundation::units::Bytes;
-use crate::image::catalogue::Accelerator;
+use crate::image::catalogue::{Accelerator, name_problem};
 use crate::job::Provenance;
 
 /// What its lines begin with.
 const MARK: &str = "# dlrun:";
-
-const KEYS: [&str; 10] = [
-    "framework",
-    "provenance",
-    "about",
-    "accelerators",
-    "archs",
-    "compilers",
-    "base",
-    "disk",
-    "note",
-    "pin",
-];
 
 /// A template of definition files.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -146,11 +133,7 @@ impl Recipe {
             }
             "note" => self.notes.push(value.to_owned()),
             "pin" => self.pins.push(pin(value)?),
-            _ => {
-                let guess = nearest(key, KEYS)
-                    .map_or_else(|| KEYS.join(", "), |key| format!("did you mean `{key}`?"));
-                return Err(format!("unknown key `{key}`: {guess}"));
-            }
+            _ => return Err(format!("unknown key `{key}`")),
         }
         Ok(key)
     }
@@ -193,7 +176,7 @@ fn pin(text: &str) -> Result<Pin, String> {
             "compiler" => pin.compilers = value.split(',').map(str::to_owned).collect(),
             "with" => pin.with.push(value.to_owned()),
             _ if !crate::image::recipe::fill::is_name(key) => {
-                return Err(format!("{key:?} is no name of a placeholder"));
+                return Err(format!("{key:?} is not a placeholder name"));
             }
             _ => {
                 pin.values.insert(key.to_owned(), value.to_owned());
@@ -205,12 +188,10 @@ fn pin(text: &str) -> Result<Pin, String> {
 
 /// A word that is safe in names of files, of labels and in a definition.
 fn word(text: &str) -> Result<String, String> {
-    let allowed = |c: char| c.is_ascii_alphanumeric() || "._+-".contains(c);
-    let begins = text.starts_with(|c: char| c.is_ascii_alphanumeric());
-    match begins && text.len() <= 100 && text.chars().all(allowed) {
-        true => Ok(text.to_owned()),
-        false => Err(format!(
-            "{text:?} is no word of letters, digits and `. _ + -`"
+    match name_problem(text) {
+        None => Ok(text.to_owned()),
+        Some(_) => Err(format!(
+            "{text:?} is not a word of letters, digits and `. _ + -`"
         )),
     }
 }

@@ -7,6 +7,7 @@ use crate::foundation::diagnostic::Problem;
 use crate::image::catalogue::Accelerator;
 
 use crate::image::choice::compiler_flag;
+use crate::image::flags::is_name;
 use crate::image::recipe::Target;
 use crate::image::recipe::choice::Choice;
 use crate::image::recipe::fill::Values;
@@ -130,7 +131,7 @@ fn requirements(target: &Target, pin: &Pin) -> Result<String, Problem> {
     let all = || pin.with.iter().chain(&target.with);
     if let Some(odd) = all().find(is_odd) {
         let message =
-            format!("`with`: {odd:?} is no requirement of pip such as `scikit-learn>=1.5`");
+            format!("`with`: {odd:?} is not a requirement of pip such as `scikit-learn>=1.5`");
         return Err(Problem::of_file(message));
     }
     Ok(all().map(|text| quoted(text)).collect::<Vec<_>>().join(" "))
@@ -140,20 +141,24 @@ fn requirements(target: &Target, pin: &Pin) -> Result<String, Problem> {
 fn address(what: &str, text: &str) -> Result<(), Problem> {
     let web =
         text.starts_with("https://") || text.starts_with("http://") || text.starts_with("file:///");
-    let host = text
-        .split_once("://")
-        .map_or("", |(_, rest)| rest.split('/').next().unwrap_or_default());
     if !web {
         return Err(Problem::of_file(format!(
             "{what} must begin with https://, http:// or file:///, not {text:?}"
         )));
     }
-    if host.contains('@') {
-        let message =
-            format!("{what} holds a user name or a password, which would stay in the image");
-        return Err(Problem::of_file(message).hinted("name a mirror that asks for none"));
-    }
+    without_password(what, text)?;
     plain(what, text)
+}
+
+fn without_password(what: &str, text: &str) -> Result<(), Problem> {
+    let host = text
+        .split_once("://")
+        .and_then(|(_, rest)| rest.split('/').next());
+    if host.is_none_or(|host| !host.contains('@')) {
+        return Ok(());
+    }
+    let message = format!("{what} holds a user name or a password, which would stay in the image");
+    Err(Problem::of_file(message).hinted("name a mirror that asks for none"))
 }
 
 /// The `%files` section, or nothing.
@@ -245,23 +250,12 @@ pub(crate) fn setup(site: &RecipeTable) -> Result<String, Vec<Problem>> {
 
 /// A variable of the build, whose value stands between single quotes.
 fn variable(name: &str, value: &str) -> Result<(), Problem> {
-    let allowed = |c: char| c.is_ascii_alphanumeric() || c == '_';
-    let is_name = name.starts_with(|c: char| c.is_ascii_alphabetic() || c == '_')
-        && name.chars().all(allowed);
-    if !is_name || value.chars().any(char::is_control) || value.len() > 4000 {
+    if !is_name(name) || value.chars().any(char::is_control) || value.len() > 4000 {
         return Err(Problem::of_file(format!(
             "`recipes.environment`: {name:?} and its value cannot be a variable"
         )));
     }
-    let host = value
-        .split_once("://")
-        .map_or("", |(_, rest)| rest.split('/').next().unwrap_or_default());
-    if host.contains('@') {
-        let message =
-            format!("`recipes.environment.{name}` holds a password, which would stay in the image");
-        return Err(Problem::of_file(message));
-    }
-    Ok(())
+    without_password(&format!("`recipes.environment.{name}`"), value)
 }
 
 const SETUP: &str = "\

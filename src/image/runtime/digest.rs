@@ -14,7 +14,7 @@ const PIECE: usize = 1 << 20;
 
 /// `sha256:` and 64 hexadecimal digits of a file's content. `progress` hears after each MiB how many bytes are read, out
 /// of how many; it may be called with more than the length where the file grows meanwhile. Once it says `false` the rest is
-/// left unread, and there is no digest.
+/// left unread, and there is not a digest.
 ///
 /// # Errors
 /// [`ContainerError::Read`].

@@ -43,12 +43,6 @@ impl fmt::Display for Version {
 /// Something that not every runtime knows.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Feature {
-    /// `--rocm`.
-    Rocm,
-    /// `--nv` and `--rocm` together; the others take `--nv` alone.
-    BothGpus,
-    /// `--fakeroot`.
-    Fakeroot,
     /// `--mount type=bind,..`, fields as in CSV.
     Mount,
     /// `--no-eval`: the container's shell does not read values and arguments.

@@ -24,7 +24,7 @@ pub enum ContainerError {
     #[error("cannot read {}", .0.display())]
     Read(PathBuf, #[source] io::Error),
     /// It is no image that the runtime reads.
-    #[error("{} is no image: {}", .0.display(), .1)]
+    #[error("{} is not an image: {}", .0.display(), .1)]
     NotAnImage(PathBuf, String),
     /// An image that could not be tried, for a reason that is not the image's.
     #[error("{0} cannot be tried here: {1}")]

@@ -110,11 +110,10 @@ impl Features {
     /// Whether it knows it.
     #[must_use]
     pub fn has(self, feature: Feature) -> bool {
-        let Some(runtime) = self.0 else {
-            return matches!(feature, Feature::Rocm | Feature::Fakeroot);
-        };
-        let mut features = runtime.product.facts().features.iter();
-        features.any(|(known, since)| *known == feature && runtime.version >= *since)
+        self.0.is_some_and(|runtime| {
+            let mut features = runtime.product.facts().features.iter();
+            features.any(|(known, since)| *known == feature && runtime.version >= *since)
+        })
     }
 
     /// What its own variables begin with: `APPTAINER`, `SINGULARITY`, or either where nobody knows.

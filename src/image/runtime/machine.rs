@@ -60,15 +60,9 @@ fn capabilities(around: &HostView<'_>) -> Vec<String> {
 
 /// `flags` of the first processor, which x86 has.
 fn features(cpuinfo: &str) -> BTreeSet<String> {
-    let line = cpuinfo.lines().find(|line| {
-        line.split(':')
-            .next()
-            .is_some_and(|key| key.trim() == "flags")
-    });
-    let words = line
-        .and_then(|line| line.split_once(':'))
-        .map(|(_, words)| words)
-        .unwrap_or_default();
+    let mut lines = cpuinfo.lines().filter_map(|line| line.split_once(':'));
+    let flags = lines.find(|(key, _)| key.trim() == "flags");
+    let words = flags.map_or("", |(_, words)| words);
     words.split_whitespace().map(str::to_owned).collect()
 }
 

@@ -414,8 +414,6 @@ fn a_job_that_may_get_two_kinds_of_hardware_is_forecast_for_both() {
 fn what_the_job_asks_for_tells_its_hardware() {
     for (resources, median) in [
         ("constraint = \"epyc\"\n", 4.0),
-        ("constraint = \"narrow\"\n", 8.0),
-        ("constraint = \"narrow&ib\"\n", 8.0),
         ("cpus_per_task = 32\n", 4.0),
     ] {
         let plan = on_two_kinds(resources);

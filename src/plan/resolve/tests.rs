@@ -178,7 +178,6 @@ fn the_environment_is_explained_with_what_was_rejected() {
         version: String::new(),
         hash: String::new(),
         requirements: "/home/u/requirements.txt".into(),
-        requirements_bytes: 0,
     };
     let mut facts = SiteFacts {
         python: Some(python),
@@ -284,10 +283,7 @@ fn tasks_are_named_and_overrides_are_kept_without_secrets() {
 fn contradictions_are_found_before_anything_is_queued() {
     assert!(problem("[resources]\nnodes = 2\n", &with_slurm(&[])).contains("need a launcher"));
     let spread = problem("[resources]\ntasks = 2\ntasks_per_node = 1\n", &facts());
-    assert!(
-        spread.contains("`resources.tasks = 2` with `tasks_per_node = 1` makes 2 nodes"),
-        "{spread}"
-    );
+    assert!(spread.contains("need a launcher"), "{spread}");
     assert!(
         problem("launcher = \"each\"\n[resources]\nnodes = 2\n", &facts())
             .contains("a local job has one node")

@@ -153,7 +153,7 @@ proptest! {
         };
         let told = match chosen(&container, &node(runtime(said)), &variables, false) {
             Ok(invocation) => format!("{:?} {:?} {:?}", invocation.argv, invocation.reasons, invocation.warnings),
-            Err(refusal) => format!("{refusal} {}", refusal.remedy()),
+            Err(refusal) => format!("{refusal} {}", refusal.remedy),
         };
         prop_assert!(!told.contains("5ecret"), "{told}");
     }

@@ -2,7 +2,7 @@
 
 use std::fmt::Write as _;
 
-use dlrun::image::flags::{Container, NodeFacts, Refusal, preview};
+use dlrun::image::flags::{Container, NodeFacts, preview};
 use dlrun::job::{Bind, GpuMode};
 
 use super::{RUNTIMES, bind, chosen, container, node, runtime};
@@ -67,7 +67,7 @@ impl<'a> Case<'a> {
         let node = (self.node)(node(runtime(said)));
         let invocation = match chosen(&self.container, &node, self.variables, self.is_sandbox) {
             Ok(invocation) => invocation,
-            Err(refusal) => return format!("refused: {refusal}\n  {}\n", refusal.remedy()),
+            Err(refusal) => return format!("refused: {refusal}\n  {}\n", refusal.remedy),
         };
         let is_shown = |word: &str| !self.leave_out.contains(&word);
         let words: Vec<&str> = invocation
@@ -484,7 +484,7 @@ fn what_is_expected_is_told_before_the_node_is_known() {
                 }
             }
             Err(refusal) => {
-                let _ = writeln!(text, "refused: {refusal}\n  {}", refusal.remedy());
+                let _ = writeln!(text, "refused: {refusal}\n  {}", refusal.remedy);
             }
         }
     }
@@ -501,7 +501,10 @@ fn a_refusal_says_what_to_do() {
         ..container()
     };
     let no_source = refused(binding("/missing"), &[]);
-    assert_eq!(no_source, Refusal::NoSource("/missing".into()));
+    assert!(
+        no_source.why.contains("/missing does not exist"),
+        "{no_source}"
+    );
     for refusal in [
         no_source,
         refused(binding("$NONE"), &[]),
@@ -514,6 +517,6 @@ fn a_refusal_says_what_to_do() {
             &[],
         ),
     ] {
-        assert!(refusal.remedy().len() > 20, "{refusal}");
+        assert!(refusal.remedy.len() > 20, "{refusal}");
     }
 }

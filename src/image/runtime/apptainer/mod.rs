@@ -22,10 +22,6 @@ pub(crate) const APPTAINER: Facts = Facts {
     // It takes those of Singularity too.
     obeyed_prefixes: &["APPTAINER", "SINGULARITY"],
     features: &[
-        (Feature::Rocm, Version(1, 0, 0)),
-        // setGPUConfig in internal/pkg/runtime/launch/launcher_linux.go: v1.2.2 warns, v1.2.3 does not.
-        (Feature::BothGpus, Version(1, 2, 3)),
-        (Feature::Fakeroot, Version(1, 0, 0)),
         (Feature::Mount, Version(1, 0, 0)),
         (Feature::NoEval, Version(1, 1, 0)),
         (Feature::Cwd, Version(1, 3, 0)),
@@ -49,8 +45,6 @@ pub(crate) const SINGULARITY: Facts = Facts {
     obeyed_prefixes: &["SINGULARITY"],
     // cmd/internal/cli/action_flags.go, but for `--tmp-sandbox`: singularity.go beside it, v4.1.0.
     features: &[
-        (Feature::Rocm, Version(3, 5, 0)),
-        (Feature::Fakeroot, Version(3, 3, 0)),
         (Feature::Mount, Version(3, 9, 0)),
         (Feature::NoEval, Version(3, 10, 0)),
         (Feature::Cwd, Version(4, 0, 0)),
