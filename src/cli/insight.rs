@@ -228,23 +228,13 @@ pub(crate) fn notes(insight: &Insight, is_over: bool) -> String {
     let by_reason = by_reason(shown.map(|one| {
         let what = match &*one.what {
             "limits" => "what slowed it down",
-            "request" => "what it asked for",
             "samples_per_second" => "samples/s",
-            "gpu_energy" => "GPU energy",
             other => other,
         };
         (&*one.why, what)
     }));
-    let line = |(why, what): (&str, Vec<&str>)| {
-        let (advice, figures): (Vec<&str>, Vec<&str>) =
-            what.iter().partition(|what| what.starts_with("advice/"));
-        let advice = advice.join(", ").replace("advice/", "");
-        let parts = known([
-            (!figures.is_empty()).then(|| format!("{} not known", figures.join(", "))),
-            (!advice.is_empty()).then(|| format!("no advice on {advice}")),
-        ]);
-        format!("note: {}: {why}\n", parts.join("; "))
-    };
+    let line =
+        |(why, what): (&str, Vec<&str>)| format!("note: {} not known: {why}\n", what.join(", "));
     by_reason.into_iter().map(line).collect()
 }
 
