@@ -1,16 +1,13 @@
 //! The report for programs: all numbers, with units in their names.
 
-use std::collections::BTreeMap;
-
 use serde::Serialize;
 
 use super::insight::{Insight, Request};
 use super::scaling::{Kind, Scaling};
-use super::timeline::{Curve, Timeline};
-use super::{Findings, Run, facts};
+use super::{Findings, Node, Run, facts};
 use crate::foundation::statistics::{CONFIDENCE, Ratio};
 use crate::job::RunId;
-use crate::record::{Missing, NodeRecord, RunRecord, Status};
+use crate::record::{Missing, RunRecord, Status};
 
 /// The whole report.
 #[derive(Debug, Serialize)]
@@ -33,37 +30,8 @@ struct ReportedRun<'a> {
     wall_seconds: Option<f64>,
     request: Option<&'a Request>,
     insight: &'a Insight,
-    nodes: Vec<ReportedNode<'a>>,
+    nodes: &'a [Node],
     unreadable: &'a [Missing],
-}
-
-#[derive(Debug, Serialize)]
-#[cfg_attr(test, derive(schemars::JsonSchema))]
-struct ReportedNode<'a> {
-    record: &'a NodeRecord,
-    series: Option<SeriesAnswer<'a>>,
-}
-
-/// Curves by column, of the run and of each of its GPUs by UUID.
-#[derive(Debug, Serialize)]
-#[cfg_attr(test, derive(schemars::JsonSchema))]
-struct SeriesAnswer<'a> {
-    begin_ms: u64,
-    interval_ms: u64,
-    points: usize,
-    samples: u64,
-    columns: BTreeMap<&'a str, CurveAnswer>,
-    gpus: BTreeMap<&'a str, BTreeMap<&'a str, CurveAnswer>>,
-}
-
-/// Of each point the least, the value and the most.
-#[derive(Debug, Serialize)]
-#[cfg_attr(test, derive(schemars::JsonSchema))]
-struct CurveAnswer {
-    low: Vec<Option<f64>>,
-    value: Vec<Option<f64>>,
-    high: Vec<Option<f64>>,
-    mean: Option<f64>,
 }
 
 #[derive(Debug, Serialize)]
@@ -153,10 +121,6 @@ impl<'a> ReportAnswer<'a> {
 
 impl<'a> ReportedRun<'a> {
     fn new(run: &'a Run) -> Self {
-        let nodes = run.nodes.iter().map(|node| ReportedNode {
-            record: &node.record,
-            series: node.timeline.as_ref().map(SeriesAnswer::new),
-        });
         Self {
             run: &run.record,
             element: run.element,
@@ -165,46 +129,10 @@ impl<'a> ReportedRun<'a> {
             wall_seconds: facts::wall_seconds(run),
             request: run.request.as_ref(),
             insight: &run.insight,
-            nodes: nodes.collect(),
+            nodes: &run.nodes,
             unreadable: &run.notes,
         }
     }
-}
-
-impl<'a> SeriesAnswer<'a> {
-    fn new(timeline: &'a Timeline) -> Self {
-        let gpus = timeline.gpus.iter();
-        Self {
-            begin_ms: timeline.begin_ms,
-            interval_ms: timeline.interval_ms,
-            points: timeline.points,
-            samples: timeline.samples,
-            columns: columns(&timeline.run),
-            gpus: gpus
-                .map(|(uuid, curves)| (uuid.as_str(), columns(curves)))
-                .collect(),
-        }
-    }
-}
-
-fn columns(curves: &[Curve]) -> BTreeMap<&str, CurveAnswer> {
-    let answer = |curve: &Curve| CurveAnswer {
-        low: rounded(&curve.low),
-        value: rounded(&curve.value),
-        high: rounded(&curve.high),
-        mean: curve.mean,
-    };
-    let curves = curves.iter();
-    curves.map(|curve| (curve.name, answer(curve))).collect()
-}
-
-/// Values with as many digits as a drawing needs.
-fn rounded(values: &[Option<f64>]) -> Vec<Option<f64>> {
-    let rounded = |value: f64| match value {
-        value if value.abs() >= 1e4 => value.round(),
-        value => (value * 1e4).round() / 1e4,
-    };
-    values.iter().map(|value| value.map(rounded)).collect()
 }
 
 fn comparison<'a>(findings: Findings<'a>) -> Option<ComparedRuns<'a>> {
@@ -277,7 +205,7 @@ impl<'a> ScalingAnswer<'a> {
             false => "samples_per_second",
         };
         Self {
-            workers: scaling.workers.as_str(),
+            workers: scaling.workers,
             kind: scaling.kind,
             baseline: &runs[scaling.baseline].record.run_id,
             by,

@@ -12,7 +12,6 @@ mod facts;
 mod html;
 pub mod insight;
 mod json;
-mod metrics;
 mod number;
 mod scaling;
 pub(crate) mod series;
@@ -24,7 +23,9 @@ pub use bench::{
     Result, Rows,
 };
 pub use json::ReportAnswer;
-pub use timeline::{Curve, Timeline, Unit};
+pub use timeline::{Curve, Curves, Timeline, Unit};
+
+use serde::Serialize;
 
 use crate::foundation::statistics::Spread;
 use crate::job::JobState;
@@ -51,11 +52,13 @@ pub fn points_of_each(curves: usize) -> usize {
 }
 
 /// One node of a run.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct Node {
     /// Its record.
     pub record: NodeRecord,
     /// Its samples over time; `None` where there are none, or where they were not read since the run has many nodes.
+    #[serde(rename = "series")]
     pub timeline: Option<Timeline>,
 }
 

@@ -50,7 +50,7 @@ pub(super) fn range(numbers: impl Iterator<Item = f64>) -> (f64, f64) {
 }
 
 /// So many decimals that three digits are seen of a number of this size.
-pub(super) fn decimals(size: f64) -> usize {
+fn decimals(size: f64) -> usize {
     match size.abs() {
         size if size >= 99.95 => 0,
         size if size >= 9.995 => 1,
@@ -150,15 +150,6 @@ pub(super) fn duration(seconds: f64) -> String {
     }
 }
 
-/// Seconds with the decimals of a column.
-pub(super) fn fixed(value: f64, decimals: usize) -> String {
-    match value.abs() {
-        size if size < HUGE => format!("{value:.decimals$}"),
-        size if size.is_finite() => format!("{value:.2e}"),
-        _ => UNKNOWN.to_owned(),
-    }
-}
-
 /// A share of 1, in percent.
 pub(super) fn percent(share: f64) -> String {
     format!("{} %", short(share * 100.0))
@@ -232,12 +223,7 @@ mod tests {
                 "–"
             ]
         );
-        for text in [
-            duration(f64::MAX),
-            fixed(f64::MAX, 2),
-            bytes(f64::MAX),
-            percent(f64::MAX / 1e9),
-        ] {
+        for text in [duration(f64::MAX), bytes(f64::MAX), percent(f64::MAX / 1e9)] {
             assert!(text.len() < 16, "{text}");
         }
         assert_eq!(probability(0.0004), "< 0.001");

@@ -7,23 +7,6 @@ use super::compare::{Row, samples_of_mean_epoch};
 use super::number::real;
 use crate::foundation::statistics::Ratio;
 
-/// What grew from run to run.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Workers {
-    Nodes,
-    Gpus,
-}
-
-impl Workers {
-    /// In words.
-    pub(super) fn as_str(self) -> &'static str {
-        match self {
-            Self::Nodes => "nodes",
-            Self::Gpus => "GPUs",
-        }
-    }
-}
-
 /// What stayed the same meanwhile.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
@@ -56,7 +39,8 @@ pub(super) struct Point {
 /// Runs with different numbers of workers.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) struct Scaling {
-    pub(super) workers: Workers,
+    /// What grew from run to run: `nodes` or `GPUs`.
+    pub(super) workers: &'static str,
     pub(super) kind: Kind,
     /// The run with the fewest workers, by its place in the report.
     pub(super) baseline: usize,
@@ -77,9 +61,9 @@ pub(super) fn scaling(runs: &[Run], rows: &[Row]) -> Option<Scaling> {
                 .any(|place| count(&runs[*place]) != count(&runs[places[0]]))
     };
     // Nodes with more GPUs are not one worker each.
-    let (workers, count): (Workers, fn(&Run) -> u64) = match () {
-        () if differs(Run::gpus_used) => (Workers::Gpus, Run::gpus_used),
-        () if differs(Run::nodes_used) => (Workers::Nodes, Run::nodes_used),
+    let (workers, count): (_, fn(&Run) -> u64) = match () {
+        () if differs(Run::gpus_used) => ("GPUs", Run::gpus_used),
+        () if differs(Run::nodes_used) => ("nodes", Run::nodes_used),
         () => return None,
     };
     places.sort_by_key(|place| count(&runs[*place]));

@@ -1,5 +1,9 @@
 //! What was measured of one node over time, in so few points that it can be drawn, with the least and the most of each.
 
+use std::collections::BTreeMap;
+
+use serde::Serialize;
+
 /// What the values of a curve are.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Unit {
@@ -20,11 +24,11 @@ pub enum Unit {
 }
 
 /// One figure over time. The three are as long as the points; `None` where nothing is known.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone, PartialEq, Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct Curve {
-    /// Its name for programs, with its unit, as in `dlrun report --json`.
-    pub name: &'static str,
     /// What the values are.
+    #[serde(skip)]
     pub unit: Unit,
     /// The least reading of each point.
     pub low: Vec<Option<f64>>,
@@ -43,16 +47,18 @@ impl Curve {
         self.high.iter().flatten().copied().fold(0.0, f64::max)
     }
 
-    /// The place of the highest reading.
-    pub(super) fn peak_place(&self) -> Option<usize> {
-        let known = self
-            .high
-            .iter()
-            .enumerate()
-            .filter_map(|(place, value)| Some((place, (*value)?)));
-        known
-            .max_by(|a, b| a.1.total_cmp(&b.1))
-            .map(|(place, _)| place)
+    /// The same with as many digits as a drawing needs.
+    pub(super) fn rounded(mut self) -> Self {
+        let rounded = |value: f64| match value {
+            value if value.abs() >= 1e4 => value.round(),
+            value => (value * 1e4).round() / 1e4,
+        };
+        for values in [&mut self.low, &mut self.value, &mut self.high] {
+            for value in values.iter_mut() {
+                *value = value.map(rounded);
+            }
+        }
+        self
     }
 
     /// The least reading.
@@ -67,8 +73,12 @@ impl Curve {
     }
 }
 
+/// Curves by their names for programs, which end in the unit.
+pub type Curves = BTreeMap<&'static str, Curve>;
+
 /// The curves of one node, on one clock.
-#[derive(Debug, Clone, PartialEq, Default)]
+#[derive(Debug, Clone, PartialEq, Default, Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct Timeline {
     /// When the first point begins, in Unix milliseconds UTC.
     pub begin_ms: u64,
@@ -79,9 +89,10 @@ pub struct Timeline {
     /// Samples behind them.
     pub samples: u64,
     /// Of the run.
-    pub run: Vec<Curve>,
+    #[serde(rename = "columns")]
+    pub run: Curves,
     /// Of each of its GPUs, by UUID.
-    pub gpus: Vec<(String, Vec<Curve>)>,
+    pub gpus: BTreeMap<String, Curves>,
 }
 
 impl Timeline {
@@ -92,19 +103,10 @@ impl Timeline {
             .saturating_add(self.interval_ms.saturating_mul(place as u64))
     }
 
-    /// A figure of the run.
-    pub(super) fn curve(&self, name: &str) -> Option<&Curve> {
-        self.run.iter().find(|curve| curve.name == name)
-    }
-
     /// A figure of each GPU that has it, with the GPU's UUID.
     pub(super) fn of_gpus<'a>(&'a self, name: &str) -> Vec<(&'a str, &'a Curve)> {
-        let of = |(uuid, curves): &'a (String, Vec<Curve>)| {
-            Some((
-                uuid.as_str(),
-                curves.iter().find(|curve| curve.name == name)?,
-            ))
-        };
+        let of =
+            |(uuid, curves): (&'a String, &'a Curves)| Some((uuid.as_str(), curves.get(name)?));
         self.gpus.iter().filter_map(of).collect()
     }
 }

@@ -382,10 +382,7 @@ fn metrics_are_written_and_served() {
         stream
     };
     let scraped = |host: &str| {
-        let accept = "Accept: application/openmetrics-text";
-        let mut stream = sent(&format!(
-            "GET /metrics HTTP/1.1\r\nHost: {host}\r\n{accept}\r\n\r\n"
-        ));
+        let mut stream = sent(&format!("GET /metrics HTTP/1.1\r\nHost: {host}\r\n\r\n"));
         let mut answer = String::new();
         stream.read_to_string(&mut answer).expect("an answer");
         answer
@@ -397,10 +394,7 @@ fn metrics_are_written_and_served() {
     let text = scraped(&port.to_string());
     drop(half);
     assert!(scraped("rebound.example").starts_with("HTTP/1.1 421 "));
-    assert!(
-        text.contains("dlrun_daemon_runs 1") && text.ends_with("# EOF\n"),
-        "{text}"
-    );
+    assert!(text.contains("dlrun_daemon_runs 1"), "{text}");
     // Every local user can read the port: it names no run unless it is told to.
     assert!(!text.contains(&run), "{text}");
     stop(&env);

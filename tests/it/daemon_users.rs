@@ -14,9 +14,7 @@ use dlrun::job::RunId;
 use dlrun::observe::protocol::{
     Ending, Hello, Process, RefusalKind, Registration, Request, Response, RunView, RunsQuery,
 };
-use dlrun::record::{
-    Epoch, EventKind, NodeRecord, ProcessReading, RunRecord, Sample, encode_segments,
-};
+use dlrun::record::{Epoch, EventKind, NodeRecord, RunRecord, Sample};
 use nix::sys::statfs::{TMPFS_MAGIC, statfs};
 
 use crate::support::env::install;
@@ -534,65 +532,6 @@ fn the_heaviest_records_of_many_users_fit_half_the_memory_of_the_unit() {
     });
     stop(&alice, &run);
     stop(&second.1, &second.0);
-}
-
-/// Few bytes on the wire may be millions of readings in memory.
-#[test]
-fn packed_segments_of_eight_users_at_once_fit_half_the_memory_of_the_unit() {
-    if !is_root() {
-        return;
-    }
-    let place = place();
-    let limit = format!("--data={MEMORY}");
-    let prefix = ["/usr/bin/prlimit", &limit, dlrund::DLRUND];
-    let daemon = Dlrund::start_with(&place, &prefix, "");
-    let alice = user(ALICE, &daemon, "500");
-    let run = watched(&alice);
-    let segment = packed(2_000);
-    assert!(segment.len() < 64 << 10, "{} bytes", segment.len());
-    let attackers: Vec<Child> = (0..8)
-        .map(|number| {
-            let uid = MALLORY + 200 + number;
-            let theirs = of_owner(registration(&alice, &run, OWN), uid);
-            let mut requests = vec![register(theirs)];
-            let backfill = Request::Backfill {
-                bytes: segment.clone(),
-            };
-            requests.extend(vec![backfill; 8]);
-            Stranger::new(&place, uid, uid).start(&daemon, &requests, &[])
-        })
-        .collect();
-    let mut taken = 0;
-    for attacker in attackers {
-        let output = attacker.wait_with_output().expect("it ends");
-        let answers = String::from_utf8_lossy(&output.stdout).into_owned();
-        assert!(answers.contains("\"registered\""), "{answers}");
-        taken += answers.matches("\"measured\"").count();
-    }
-    // Others were busy: two are looked into at a time.
-    assert!(taken > 0);
-    let status = fs::read_to_string(format!("/proc/{}/status", daemon.pid())).expect("it lives");
-    let peak = status.lines().find(|line| line.starts_with("VmHWM:"));
-    crate::support::tell(&format!("eight users with packed segments: {peak:?}"));
-    stop(&alice, &run);
-}
-
-/// So many samples, of a process that lives for two of them.
-fn packed(samples: u32) -> Vec<u8> {
-    let sample = |second: u32| {
-        let process = ProcessReading {
-            pid: 1000 + second / 2,
-            start_time_ticks: u64::from(second / 2),
-            ..ProcessReading::default()
-        };
-        Sample {
-            at_ms: u64::from(second) * 1000,
-            commands: vec![process],
-            ..Sample::default()
-        }
-    };
-    let samples: Vec<Sample> = (0..samples).map(sample).collect();
-    encode_segments(&samples).swap_remove(0)
 }
 
 /// Makes a record as heavy as the daemon takes it.

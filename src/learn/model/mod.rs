@@ -17,7 +17,6 @@ mod experience;
 mod explanation;
 mod facts;
 mod file;
-mod fingerprint;
 mod fit;
 mod fitted;
 mod forecast;

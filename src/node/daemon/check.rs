@@ -11,7 +11,7 @@ use crate::foundation::filesystem::{FileSystem, Kind};
 pub(super) fn check(settings: &DaemonSettings, files: &[PathBuf]) -> (String, bool) {
     let mut text = String::new();
     if files.is_empty() {
-        text.push_str("no configuration file is there; the defaults hold\n");
+        text.push_str("no configuration file found; using the defaults\n");
     }
     for file in files {
         text.push_str(&format!("read {}\n", file.display()));
@@ -35,16 +35,9 @@ pub(super) fn check(settings: &DaemonSettings, files: &[PathBuf]) -> (String, bo
         text.push_str(&format!("problem: {problem}\n"));
     }
     if problems.is_empty() {
-        text.push_str("everything that the configuration names is there\n");
+        text.push_str("everything that the configuration names exists\n");
     }
     (text, problems.is_empty())
-}
-
-/// The problem of a `read_group` that the machine does not have.
-pub(super) fn no_group(name: &str) -> String {
-    format!(
-        "there is no group `{name}`; systemd-sysusers makes `dlrun`, and `read_group = \"\"` is for none"
-    )
 }
 
 /// The number of a group; `None` where the machine does not have it.
@@ -53,12 +46,13 @@ pub(super) fn group_id(name: &str) -> Option<u32> {
     group.map(|group| group.gid.as_raw())
 }
 
-fn problems(settings: &DaemonSettings) -> Vec<String> {
+/// What would not work.
+pub(super) fn problems(settings: &DaemonSettings) -> Vec<String> {
     let mut problems = Vec::new();
     let mut must_be_directory = |key: &str, path: Option<&Path>| {
         if let Some(path) = path.filter(|path| !path.is_dir()) {
             problems.push(format!(
-                "{key}: `{}` is no directory; systemd makes the usual ones when it starts dlrund.service",
+                "{key}: `{}` is not a directory; systemd creates the usual ones when it starts dlrund.service",
                 path.display()
             ));
         }
@@ -70,12 +64,12 @@ fn problems(settings: &DaemonSettings) -> Vec<String> {
         settings.metrics_textfile().and_then(Path::parent),
     );
     if let Ok(found) = FileSystem::at(settings.state_dir())
-        && found.kind == Kind::Network
+        && matches!(found.kind, Kind::Network | Kind::Doubtful)
     {
         problems.push(format!(
-            "state_dir: `{}` lies on {}, a network file system; a database needs a local disk",
+            "state_dir: `{}` lies on {}; a database needs a local disk",
             settings.state_dir().display(),
-            found.name.unwrap_or("an unknown one")
+            found.name.unwrap_or("an unknown file system")
         ));
     }
     if let Ok(found) = fs::metadata(settings.state_dir())
@@ -89,12 +83,18 @@ fn problems(settings: &DaemonSettings) -> Vec<String> {
     if let Some(group) = settings.read_group()
         && group_id(group).is_none()
     {
-        problems.push(format!("read_group: {}", no_group(group)));
+        problems.push(format!(
+            "read_group: there is no group `{group}`, so only root reads all runs; systemd-sysusers creates `dlrun`, and \
+             `read_group = \"\"` means none"
+        ));
     }
     if let Some(library) = settings.gpu_library()
         && !library.exists()
     {
-        problems.push(format!("gpu.library: `{}` is not there", library.display()));
+        problems.push(format!(
+            "gpu.library: `{}` does not exist",
+            library.display()
+        ));
     }
     problems
 }

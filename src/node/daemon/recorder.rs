@@ -11,7 +11,7 @@ use std::thread::JoinHandle;
 use std::time::Duration;
 
 use nix::unistd::{Uid, User};
-use tokio::sync::{OwnedSemaphorePermit, mpsc, oneshot};
+use tokio::sync::{mpsc, oneshot};
 
 use super::budget;
 use crate::foundation::diagnostic::chain_text;
@@ -46,14 +46,6 @@ pub(super) enum Job {
     Fold(Vec<(NodeId, String)>),
     /// There is an update of this run.
     Update(NodeId),
-    /// Samples of the client's own. The answer is given once they are safe.
-    Backfill(
-        NodeId,
-        Vec<Sample>,
-        Box<Response>,
-        Reply,
-        OwnedSemaphorePermit,
-    ),
     Collect(NodeId, Option<u32>, Reply),
     Retain(u64, u64, u64),
     /// Finish what is queued and end; the answer comes when that is done.
@@ -350,11 +342,6 @@ impl Desk {
                     .and_then(|()| self.store.fold(&nodes))
             }
             Job::Update(node) => self.update(node),
-            Job::Backfill(node, samples, measured, reply, place) => {
-                let done = self.store.backfill(node, &samples);
-                drop((samples, place));
-                answer(Some(reply), done.map(|()| *measured))
-            }
             Job::Collect(node, acknowledged, reply) => self.collect(node, acknowledged, reply),
             Job::Retain(now_ms, max_age_ms, max_bytes) => {
                 self.wanted = Some((now_ms, max_age_ms, max_bytes));

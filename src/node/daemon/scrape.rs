@@ -135,31 +135,20 @@ fn response(head: &str, hosts: &[String], families: &[Family]) -> Vec<u8> {
     } else if path != "/metrics" {
         Some("404 Not Found")
     } else {
-        (!["GET", "HEAD"].contains(&method)).then_some("405 Method Not Allowed")
+        (method != "GET").then_some("405 Method Not Allowed")
     };
     if let Some(status) = refused {
         let text = format!("HTTP/1.1 {status}\r\nContent-Length: 0\r\nConnection: close\r\n\r\n");
         return text.into_bytes();
     }
-    let accepts = head.lines().any(|line| {
-        let lower = line.to_ascii_lowercase();
-        lower.starts_with("accept:") && lower.contains("application/openmetrics-text")
-    });
-    let flavour = if accepts {
-        Flavour::OpenMetrics
-    } else {
-        Flavour::Prometheus
-    };
     let mut body = Vec::new();
-    let _ = write_metrics(&mut body, flavour, families);
-    let (length, kind) = (body.len(), flavour.content_type());
+    let _ = write_metrics(&mut body, Flavour::Prometheus, families);
+    let (length, kind) = (body.len(), Flavour::Prometheus.content_type());
     let head = format!(
         "HTTP/1.1 200 OK\r\nContent-Type: {kind}\r\nContent-Length: {length}\r\nConnection: close\r\n\r\n"
     );
     let mut bytes = head.into_bytes();
-    if method == "GET" {
-        bytes.extend(body);
-    }
+    bytes.extend(body);
     bytes
 }
 
@@ -174,19 +163,15 @@ mod tests {
     }
 
     #[test]
-    fn metrics_come_in_the_wanted_flavour_and_nothing_else_comes() {
+    fn only_metrics_are_served() {
         let plain = text("GET /metrics HTTP/1.1\r\n\r\n");
         assert!(
             plain.starts_with("HTTP/1.1 200 OK\r\nContent-Type: text/plain")
                 && plain.ends_with("dlrun_x 2\n")
         );
-        let open = text(
-            "GET /metrics?x HTTP/1.1\r\nAccept: application/openmetrics-text; version=1.0.0\r\n\r\n",
-        );
-        assert!(open.contains("application/openmetrics-text") && open.ends_with("# EOF\n"));
-        assert!(text("HEAD /metrics HTTP/1.1\r\n\r\n").ends_with("\r\n\r\n"));
         for (head, status) in [
             ("POST /metrics", "405"),
+            ("HEAD /metrics", "405"),
             ("GET /", "404"),
             ("GET /etc/passwd", "404"),
             ("", "404"),

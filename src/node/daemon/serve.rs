@@ -26,7 +26,6 @@ use super::scrape;
 use super::ticks::Ticks;
 use super::turns::Turns;
 use crate::config::DaemonSettings;
-use crate::foundation::filesystem::Kind;
 use crate::observe::monitor::{GpuWatch, WatchPace, gpu_driver_present};
 use crate::observe::protocol::{RefusalKind, Response, encode};
 use crate::record::Sample;
@@ -92,23 +91,11 @@ impl Daemon {
     fn open(settings: &DaemonSettings) -> Result<Self, DaemonError> {
         let path = settings.state_dir().join("dlrun.db");
         let store = NodeStore::open(&path).map_err(DaemonError::Store)?;
-        let mut problems = Vec::new();
-        if store.file_system().kind == Kind::Doubtful {
-            let name = store.file_system().name.unwrap_or("an unknown file system");
-            problems.push(format!(
-                "state_dir lies on {name}: whether it keeps what it is given is not known"
-            ));
-        }
+        let problems = check::problems(settings);
         let found = found(&store).map_err(DaemonError::Store)?;
         let (notice, notices) = mpsc::unbounded_channel();
         let recorder = Recorder::start(store, &path, notice);
         let read_group = settings.read_group().and_then(check::group_id);
-        if let Some(name) = settings.read_group().filter(|_| read_group.is_none()) {
-            let why = check::no_group(name);
-            problems.push(format!(
-                "read_group: {why}; until a restart only root reads all runs"
-            ));
-        }
         for problem in &problems {
             tracing::warn!("{problem}");
         }

@@ -21,8 +21,6 @@ const GAPS_KEPT: usize = 500;
 const EVENTS_KEPT: usize = 500;
 /// Events that the list of runs has of a run.
 const EVENTS_LISTED: usize = 10;
-/// How far a client's times may lie outside the run's: a clock that was set meanwhile.
-const CLOCK_SLACK_MS: u64 = 3_600_000;
 /// How long a run whose command ended may stay without its client's last words, while its supervisor lives and after that.
 const LAST_WORDS: Duration = Duration::from_secs(60);
 const NOBODY_LEFT: Duration = Duration::from_secs(5);
@@ -47,8 +45,6 @@ pub(super) struct Memory {
     pub(super) late_ticks: u64,
     pub(super) cpu_us: u64,
     pub(super) last_at_ms: u64,
-    pub(super) backfilled_bytes: usize,
-    pub(super) backfilled_samples: usize,
     /// The date from which the times of this run count ([`now_from`]); 0: none is known.
     pub(super) booted_at_ms: u64,
     /// Its client notices steps of the wall clock itself.
@@ -175,7 +171,7 @@ impl Watched {
         add_gpu_readings(&mut self.memory.gpus, sample, |uuid| facts_of(gpus?, uuid));
     }
 
-    /// Takes samples in that are in the database already, or that the client took while there was no daemon.
+    /// Takes samples in that are in the database already.
     pub(super) fn replay(&mut self, samples: &[Sample]) {
         for sample in samples {
             if sample.at_ms > self.memory.last_at_ms {
@@ -183,26 +179,6 @@ impl Watched {
                 self.last = Some(sample.clone());
             }
         }
-    }
-
-    /// Of samples that the client took, those that can be: of the time in which the command ran, and on GPUs of this node
-    /// (of the run, while the driver has not listed them).
-    pub(super) fn plausible(
-        &self,
-        mut samples: Vec<Sample>,
-        gpus: Option<&GpuReport>,
-    ) -> Vec<Sample> {
-        let from_ms = self.record.started_at_ms.saturating_sub(CLOCK_SLACK_MS);
-        let to_ms = self.now_ms() + CLOCK_SLACK_MS;
-        samples.retain(|sample| (from_ms..=to_ms).contains(&sample.at_ms));
-        let known = gpus.map_or(&[][..], |report| &report.gpus);
-        for sample in &mut samples {
-            sample.gpus.retain(|gpu| match known.is_empty() {
-                true => self.has_gpu(&gpu.uuid),
-                false => known.iter().any(|known| known.facts.uuid == *gpu.uuid),
-            });
-        }
-        samples
     }
 
     /// True where this run has that GPU.

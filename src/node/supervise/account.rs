@@ -132,11 +132,6 @@ impl Account {
         });
     }
 
-    /// What was used, as far as is known.
-    pub(super) fn usage(&self) -> &Usage {
-        &self.own.usage
-    }
-
     /// When the wall clock was set, as far as that was noticed.
     pub(super) fn clock_steps(&self) -> impl Iterator<Item = u64> {
         self.own

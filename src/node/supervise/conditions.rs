@@ -25,8 +25,6 @@ pub(super) struct Seen {
     looks_left: u32,
     /// When and from which counts on the rest of the node is reckoned.
     begin: Option<Begin>,
-    /// Of a watcher that was killed: CPUs that others kept busy, and for how many seconds.
-    former: Option<(f64, f64)>,
 }
 
 struct Begin {
@@ -48,9 +46,6 @@ impl Seen {
             // The command may be over already; the watcher was started under the same conditions.
             look_at_cpus(&mut conditions, std::process::id());
         }
-        let seconds =
-            |from_ms: u64, to_ms| Duration::from_millis(to_ms - from_ms.min(to_ms)).as_secs_f64();
-        let watched = former.map(|former| seconds(former.started_at_ms, former.updated_at_ms));
         let begin = node_cpu_us().map(|(node_busy_us, _)| Begin {
             at_ms: now_ms,
             node_busy_us,
@@ -58,7 +53,6 @@ impl Seen {
         });
         Self {
             pid: handover.command.pid,
-            former: conditions.others_cpus_busy.zip(watched),
             conditions,
             storage: look_at_storage(handover),
             run_id: handover.context.run_id.clone(),
@@ -113,10 +107,8 @@ impl Seen {
             return None;
         }
         let node = Duration::from_micros(node_cpu_us()?.0.checked_sub(begin.node_busy_us)?);
-        let others =
-            (node.as_secs_f64() - (own_seconds(record) - begin.own_seconds)).max(0.0) / wall;
-        let (before, watched) = self.former.unwrap_or((0.0, 0.0));
-        Some((others * wall + before * watched) / (wall + watched))
+        let own = own_seconds(record) - begin.own_seconds;
+        Some((node.as_secs_f64() - own).max(0.0) / wall)
     }
 }
 

@@ -34,9 +34,6 @@ impl Watch {
                 self.link.try_now(registration);
             }
         }
-        if let Err(error) = self.link.backfill(PATIENCE) {
-            self.lose_daemon(&error);
-        }
         if self.link.is_time_to_update(now) {
             self.update();
         }
@@ -115,7 +112,7 @@ impl Watch {
         let first = !std::mem::replace(&mut self.link.was_registered, true);
         if first && registered.resumed && self.account.is_taken_over() {
             self.account.nothing_was_missed();
-            self.link.forget_unsent();
+            self.link.forget_own();
             self.pending.clear();
         } else {
             if !registered.resumed {
@@ -125,7 +122,7 @@ impl Watch {
                 EventKind::Adopted,
                 format!("by dlrund {}", self.link.version()),
             );
-            self.link.seal_unsent();
+            self.link.seal_own();
             self.write_own_segment();
         }
         self.sampling.stop();
@@ -242,9 +239,8 @@ impl Watch {
         ending.is_ok()
     }
 
-    /// Gives the daemon all that it does not have, last the end, and takes its figures.
+    /// Gives the daemon the end, and takes its figures.
     fn send_end(&mut self, ended: Option<&Ended>, until: Instant) -> Result<(), ClientError> {
-        while self.link.backfill(left(until).min(PATIENCE))? {}
         let record = self.record_of_now(last_state(ended), ended);
         let ending = Ending {
             record: self.link.fitted_record(&record),

@@ -25,9 +25,6 @@ const RETRY_PAUSE_MAX: Duration = Duration::from_secs(60);
 const REFUSED_PAUSE: Duration = Duration::from_secs(600);
 /// How soon something is looked at that another thread works on.
 const SOON: Duration = Duration::from_millis(20);
-/// Samples that wait unpacked, and packs of them: at one a second they hold some four hours.
-const PACK_SAMPLES: usize = 120;
-const MAX_PACKS: usize = 120;
 /// Times without the daemon that are remembered.
 const MAX_PERIODS: usize = 64;
 
@@ -49,17 +46,9 @@ pub(super) struct Link {
     /// True from the first registration on.
     pub(super) was_registered: bool,
     pub(super) lost_at_ms: Option<u64>,
-    unsent: Unsent,
+    /// The first and the last of the watcher's own samples since the daemon was lost, in Unix milliseconds UTC.
+    own: Option<(u64, u64)>,
     handed: Handed,
-}
-
-/// Samples of the watcher's own that the daemon does not have.
-#[derive(Default)]
-struct Unsent {
-    samples: Vec<Sample>,
-    packs: VecDeque<Vec<u8>>,
-    /// First and last of them, in Unix milliseconds UTC.
-    period: Option<(u64, u64)>,
 }
 
 /// What the daemon handed over.
@@ -117,7 +106,7 @@ impl Link {
     /// When the link wants to be tended next.
     pub(super) fn due(&self, now: Instant) -> Option<Instant> {
         if self.daemon.is_some() {
-            let more = (self.handed.more || !self.unsent.packs.is_empty()).then(|| now + SOON);
+            let more = self.handed.more.then(|| now + SOON);
             return more.into_iter().chain(self.update_at).min();
         }
         if self.attempt.is_some() {
@@ -203,37 +192,23 @@ impl Link {
         self.handed.last_ms
     }
 
-    /// Keeps a sample for a daemon that comes later.
-    pub(super) fn keep(&mut self, sample: &Sample) {
-        if self.socket.is_none() {
-            return;
-        }
-        let unsent = &mut self.unsent;
-        let first = unsent.period.map_or(sample.at_ms, |(first, _)| first);
-        unsent.period = Some((first, sample.at_ms));
-        unsent.samples.push(sample.clone());
-        if unsent.samples.len() >= PACK_SAMPLES {
-            unsent
-                .packs
-                .extend(encode_segments(&std::mem::take(&mut unsent.samples)));
-            while unsent.packs.len() > MAX_PACKS {
-                unsent.packs.pop_front();
-            }
+    /// Notes that the watcher took a sample itself.
+    pub(super) fn note_own(&mut self, at_ms: u64) {
+        if self.socket.is_some() {
+            let (first, _) = self.own.unwrap_or((at_ms, at_ms));
+            self.own = Some((first, at_ms));
         }
     }
 
     /// The daemon has samples of the same time and better ones.
-    pub(super) fn forget_unsent(&mut self) {
-        self.unsent = Unsent::default();
+    pub(super) fn forget_own(&mut self) {
+        self.own = None;
     }
 
-    /// From here on the daemon reads: what the watcher read before is to be handed to it.
-    pub(super) fn seal_unsent(&mut self) {
-        let Self { unsent, handed, .. } = self;
-        unsent
-            .packs
-            .extend(encode_segments(&std::mem::take(&mut unsent.samples)));
-        if let Some((first, last)) = unsent.period.take() {
+    /// From here on the daemon reads.
+    pub(super) fn seal_own(&mut self) {
+        let handed = &mut self.handed;
+        if let Some((first, last)) = self.own.take() {
             handed.last_ms = handed.last_ms.max(last);
             handed.periods.push_back((first, last));
             if handed.periods.len() > MAX_PERIODS {
@@ -257,25 +232,6 @@ impl Link {
             },
             None => gap,
         }
-    }
-
-    /// Hands the daemon samples that it does not have. Returns whether there were any.
-    pub(super) fn backfill(&mut self, patience: Duration) -> Result<bool, ClientError> {
-        if self.daemon.is_none() {
-            return Ok(false);
-        }
-        let Some(bytes) = self.unsent.packs.front().cloned() else {
-            return Ok(false);
-        };
-        match self.ask(&Request::Backfill { bytes }, patience) {
-            // Not now.
-            Err(error) if error.refusal() == Some(RefusalKind::Busy) => return Ok(false),
-            // Where the daemon does not want it, it is in the run's directory all the same.
-            Ok(_) | Err(ClientError::Refused { .. }) => {}
-            Err(error) => return Err(error),
-        }
-        self.unsent.packs.pop_front();
-        Ok(true)
     }
 
     pub(super) fn is_time_to_update(&self, now: Instant) -> bool {

@@ -380,7 +380,7 @@ impl Watch {
         for event in self.sampling.gpus.take_events() {
             self.account.note_at(event);
         }
-        self.link.keep(&sample);
+        self.link.note_own(sample.at_ms);
         self.pending.push(sample);
     }
 
@@ -451,25 +451,6 @@ impl Watch {
     pub(super) fn record_of_now(&mut self, state: NodeState, ended: Option<&Ended>) -> NodeRecord {
         let mut record = self.record(state, ended);
         record.conditions = self.conditions.now(&record);
-        let is_short = record
-            .usage
-            .wall_seconds
-            .is_some_and(|seconds| seconds < 1.0);
-        if ended.is_some() && is_short && record.conditions.others_cpus_busy.is_none() {
-            let why =
-                "the command ran for less than a second, and the kernel counts in ticks of 10 ms";
-            record.missing.push(Missing::new("others_cpus_busy", why));
-        }
-        if ended.is_some()
-            && record.usage.mem_peak_bytes.is_some()
-            && record.sure_memory_peak().is_none()
-        {
-            let why = format!(
-                "it was read {} times, so the peak may be higher",
-                record.watcher.samples
-            );
-            record.missing.push(Missing::new("mem_peak_bytes", why));
-        }
         record
     }
 
@@ -554,13 +535,6 @@ impl Watch {
         } else {
             Vec::new()
         };
-        let what = "mem_rss_bytes";
-        if self.account.usage().mem_peak_bytes.is_none()
-            && missing.iter().all(|missing| missing.what != what)
-        {
-            let why = "the command ended before its processes could be read";
-            missing.push(Missing::new(what, why));
-        }
         missing.extend(self.other_nodes());
         missing.extend(self.followed.missing());
         if self.writer.refused > 0 {

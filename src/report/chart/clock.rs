@@ -1,8 +1,6 @@
 //! The clock that all curves of a run share: where a moment is.
 
-use super::place;
 use super::ticks::{Ticks, times};
-use crate::record::EventKind;
 use crate::report::number::{duration, seconds_between};
 
 /// From the start of a run to its end, or to the last that is known of it.
@@ -32,29 +30,10 @@ impl Clock {
         self.ticks.place(seconds_between(self.begin_ms, at_ms))
     }
 
-    /// The same in percent, for attributes.
-    pub(in crate::report) fn percent(&self, at_ms: u64) -> String {
-        place(self.place(at_ms))
-    }
-
-    /// The time since the start, in words.
+    /// The time since the start, as text.
     pub(in crate::report) fn since(&self, at_ms: u64) -> String {
         duration(seconds_between(self.begin_ms, at_ms))
     }
-}
-
-/// What spoils a run or its figures.
-pub(in crate::report) fn is_grave(kind: EventKind) -> bool {
-    use EventKind as Kind;
-    matches!(
-        kind,
-        Kind::OomKill
-            | Kind::Xid
-            | Kind::GpuLost
-            | Kind::GpuMissing
-            | Kind::ClockJump
-            | Kind::SharedCgroup
-    )
 }
 
 #[cfg(test)]
@@ -62,13 +41,13 @@ mod tests {
     use super::*;
 
     #[test]
-    fn moments_stand_where_they_belong_and_never_outside() {
+    fn moments_are_placed_within_the_drawing() {
         let clock = Clock::over([(5000, 5000), (10_000, 20_000), (12_000, 30_000)].into_iter())
             .expect("a span");
         assert_eq!((clock.begin_ms, clock.ticks.end), (10_000, 20.0));
         assert_eq!(
-            [0, 10_000, 15_000, 30_000, u64::MAX].map(|at| clock.percent(at)),
-            ["0%", "0%", "25%", "100%", "100%"]
+            [0, 10_000, 15_000, 30_000, u64::MAX].map(|at| clock.place(at)),
+            [0.0, 0.0, 0.25, 1.0, 1.0]
         );
         assert_eq!(clock.since(15_000), "5 s");
         assert!(Clock::over(std::iter::once((7, 7))).is_none());

@@ -11,16 +11,12 @@ use crate::report::timeline::Curve;
 /// What a panel shows.
 #[derive(Default)]
 pub(in crate::report) struct Panel {
-    /// An id that no other has on the page.
-    pub(in crate::report) id: String,
     /// What it is of.
     pub(in crate::report) title: String,
     /// The unit of its scale.
     pub(in crate::report) unit: String,
     /// Its numbers in short.
     pub(in crate::report) summary: String,
-    /// The same in sentences, for those who do not see it.
-    pub(in crate::report) description: String,
     /// Which colour.
     pub(in crate::report) class: &'static str,
     /// Its height, in pixels.
@@ -29,20 +25,12 @@ pub(in crate::report) struct Panel {
     /// A value that the curve is compared with.
     pub(in crate::report) limit: Option<f64>,
     pub(in crate::report) shapes: Vec<Shape>,
-    /// Dots in front of it.
-    pub(in crate::report) marks: Vec<Mark>,
 }
 
 /// Something drawn, as SVG path data in units of [`WIDTH`] and [`HEIGHT`].
 pub(in crate::report) struct Shape {
     pub(in crate::report) class: &'static str,
     pub(in crate::report) path: String,
-}
-
-/// A dot at a place in percent, which keeps it round.
-pub(in crate::report) struct Mark {
-    pub(in crate::report) x: String,
-    pub(in crate::report) y: String,
 }
 
 impl Panel {
@@ -57,19 +45,15 @@ impl Panel {
             });
             let height = self.height.to_string();
             scale(html, &self.ticks, self.height);
-            let label = format!("{id}t {id}d", id = self.id);
+            let label = format!("{}, {}: {}", self.title, self.unit, self.summary);
             let plot = [
                 ("class", "plot"),
                 ("width", "100%"),
                 ("height", height.as_str()),
                 ("role", "img"),
-                ("aria-labelledby", &label),
+                ("aria-label", &label),
             ];
             html.element("svg", &plot, |html| {
-                let title = format!("{}, {}", self.title, self.unit);
-                html.leaf("title", &[("id", &format!("{}t", self.id))], &title);
-                let id = format!("{}d", self.id);
-                html.leaf("desc", &[("id", &id)], &self.description);
                 self.lines(html);
                 let inner = [
                     ("class", self.class),
@@ -83,9 +67,6 @@ impl Panel {
                         html.shape("path", &[("class", shape.class), ("d", &shape.path)]);
                     }
                 });
-                self.marks
-                    .iter()
-                    .for_each(|mark| dot(html, self.class, mark));
             });
         });
     }
@@ -108,17 +89,6 @@ impl Panel {
             html.shape("line", &line);
         }
     }
-}
-
-fn dot(html: &mut Html, class: &str, mark: &Mark) {
-    let class = format!("dot {class}");
-    let circle = [
-        ("class", class.as_str()),
-        ("cx", &mark.x),
-        ("cy", &mark.y),
-        ("r", "3"),
-    ];
-    html.shape("circle", &circle);
 }
 
 /// The numbers beside a panel.
@@ -276,7 +246,6 @@ mod tests {
         };
         let [low, value, high] = [low, value, high].map(<[_]>::to_vec);
         let figure = Curve {
-            name: "cpu_busy",
             unit: Unit::Cpus,
             low,
             value,
@@ -308,7 +277,7 @@ mod tests {
     }
 
     #[test]
-    fn a_hole_is_a_hole_and_what_is_beyond_the_axis_stands_at_its_end() {
+    fn holes_stay_open_and_values_beyond_the_axis_are_at_its_end() {
         let values = [Some(2.0), None, Some(99.0), None, None, Some(0.0)];
         let shapes = drawn(&values, &values, &values);
         assert_eq!(

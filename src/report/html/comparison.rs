@@ -1,21 +1,23 @@
 //! Several runs side by side: times with their bounds, ratios, scaling, and what is unlike between them.
 
-use super::{Html, label, table};
+use super::{Html, epochs, label, table};
 use crate::foundation::statistics::Ratio;
 use crate::report::compare::{RATIO_HEADS, Row, SIGNIFICANT};
-use crate::report::metrics::{self, Metric, Of};
 use crate::report::number::{
-    change, count, counted, decimals, fixed, interval, or_unknown, probability, short, three,
+    change, count, counted, interval, or_unknown, probability, range, short, three,
 };
 use crate::report::scaling::{Kind, Scaling};
 use crate::report::unlike::condition_text;
 use crate::report::{Findings, Run};
 
+/// Metrics that are compared.
+const MOST_METRICS: usize = 8;
+
 /// The sections about the runs together.
 pub(super) fn write(html: &mut Html, findings: &Findings<'_>) {
     html.section("comparison", "Comparison", |html| {
         unlike(html, findings);
-        self::metrics(html, findings);
+        metrics(html, findings);
         times(html, findings);
         ratios(html, findings);
     });
@@ -61,13 +63,8 @@ fn unlike(html: &mut Html, findings: &Findings<'_>) {
 
 fn times(html: &mut Html, findings: &Findings<'_>) {
     html.markup("<h3>Times of the epochs</h3>");
-    let least = runs(findings)
-        .filter_map(|(_, _, row)| row.spread)
-        .map(|spread| spread.mean)
-        .reduce(f64::min);
-    let digits = least.map_or(2, decimals) + 1;
     let rows: Vec<Vec<String>> = runs(findings)
-        .map(|(name, run, row)| time_cells(name, run, row, digits))
+        .map(|(name, run, row)| time_cells(name, run, row))
         .collect();
     let heads = [
         "Run",
@@ -90,8 +87,8 @@ fn times(html: &mut Html, findings: &Findings<'_>) {
     }
 }
 
-fn time_cells(name: String, run: &Run, row: &Row, digits: usize) -> Vec<String> {
-    let seconds = |value: Option<f64>| or_unknown(value, |value| fixed(value, digits));
+fn time_cells(name: String, run: &Run, row: &Row) -> Vec<String> {
+    let seconds = |value: Option<f64>| or_unknown(value, short);
     let (timing, times) = (run.timing(), run.epoch_times());
     let bounds = row.spread.and_then(|spread| spread.bounds());
     let step = timing.and_then(|timing| timing.steps);
@@ -100,7 +97,7 @@ fn time_cells(name: String, run: &Run, row: &Row, digits: usize) -> Vec<String> 
         name,
         count(row.spread.map_or(0, |spread| spread.n as u64)),
         seconds(row.spread.map(|spread| spread.mean)),
-        interval(bounds, |bound| fixed(bound, digits)),
+        interval(bounds, short),
         seconds(times.map(|times| times.median_seconds)),
         seconds(times.and_then(|times| times.p95_seconds)),
         seconds(times.and_then(|times| times.first_seconds)),
@@ -112,24 +109,35 @@ fn time_cells(name: String, run: &Run, row: &Row, digits: usize) -> Vec<String> 
 
 /// What the trainings came to.
 fn metrics(html: &mut Html, findings: &Findings<'_>) {
-    let compared = metrics::compare(&findings.report.runs);
-    if compared.is_empty() {
+    let known = || runs(findings).filter_map(|(label, run, _)| Some((label, run.progress()?)));
+    let names = known().flat_map(|(_, progress)| progress.last_metrics.keys());
+    let names = epochs::ranked(names.map(String::as_str).collect());
+    let mut rows: Vec<Vec<String>> = Vec::new();
+    for name in names.into_iter().take(MOST_METRICS) {
+        for (label, progress) in known() {
+            let last = progress.last_metrics.get(name).copied();
+            let Some(last) = last.filter(|last| last.is_finite()) else {
+                continue;
+            };
+            let epochs = progress.epochs.iter().map(|epoch| &epoch.metrics);
+            let points = progress.points.iter().map(|point| &point.metrics);
+            let values = epochs
+                .chain(points)
+                .filter_map(|metrics| metrics.get(name).copied());
+            let (least, most) = range(values.chain([last]).filter(|value| value.is_finite()));
+            let numbers = [last, least, most].map(short);
+            rows.push(
+                [name.to_owned(), label]
+                    .into_iter()
+                    .chain(numbers)
+                    .collect(),
+            );
+        }
+    }
+    if rows.is_empty() {
         return;
     }
     html.markup("<h3>Losses and metrics</h3>");
-    let names: Vec<String> = runs(findings).map(|(name, ..)| name).collect();
-    let row = |metric: &Metric, of: &Of| {
-        let name = metric.name.clone();
-        let numbers = [of.last, of.least, of.most].map(short);
-        [name, names[of.run].clone()]
-            .into_iter()
-            .chain(numbers)
-            .collect()
-    };
-    let rows: Vec<Vec<String>> = compared
-        .iter()
-        .flat_map(|metric| metric.runs.iter().map(move |of| row(metric, of)))
-        .collect();
     let caption = "The last value of each, and the least and the most on the way";
     let heads = ["Metric", "Run", "Last", "Least", "Most"];
     table::write(html, caption, &heads, &rows);
@@ -222,7 +230,7 @@ fn basis(findings: &Findings<'_>, scaling: &Scaling) -> String {
         gpus => format!(" and {}", counted(gpus, "GPU")),
     };
     let name = label(scaling.baseline, run);
-    let workers = scaling.workers.as_str();
+    let workers = scaling.workers;
     format!(
         "Over {workers}. Baseline: {name} with {}{gpus}. Measured by {by}.",
         counted(run.nodes_used(), "node")

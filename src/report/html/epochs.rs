@@ -3,21 +3,19 @@
 use crate::record::{Epoch, Progress};
 use crate::report::Run;
 use crate::report::chart::clock::Clock;
-use crate::report::chart::panel::{Mark, Panel, Shape, polyline};
-use crate::report::chart::place;
+use crate::report::chart::panel::{Panel, Shape, polyline};
 use crate::report::chart::ticks::values;
-use crate::report::metrics::ranked;
 use crate::report::number::{duration, range, short};
 
 /// Metrics that have a drawing of their own.
 const MOST_METRICS: usize = 3;
 
 /// Epochs over time, where their places are known.
-pub(super) fn panels(run: &Run, clock: &Clock, id: &str) -> Vec<Panel> {
+pub(super) fn panels(run: &Run, clock: &Clock) -> Vec<Panel> {
     let Some(progress) = run.progress() else {
         return Vec::new();
     };
-    let mut times = figure(progress, clock, format!("{id}e"), known);
+    let mut times = figure(progress, clock, known);
     if let Some((panel, times)) = times.as_mut().zip(run.epoch_times()) {
         panel.title = "Time of an epoch".to_owned();
         panel.unit = "s".to_owned();
@@ -28,10 +26,14 @@ pub(super) fn panels(run: &Run, clock: &Clock, id: &str) -> Vec<Panel> {
             panel.summary
         );
     }
-    let metrics = metrics(progress).into_iter().take(MOST_METRICS).enumerate();
-    let metrics = metrics.filter_map(|(number, name)| {
+    let names = progress
+        .epochs
+        .iter()
+        .flat_map(|epoch| epoch.metrics.keys());
+    let names = ranked(names.map(String::as_str).collect()).into_iter();
+    let metrics = names.take(MOST_METRICS).filter_map(|name| {
         let of = |epoch: &Epoch| epoch.metrics.get(name).copied();
-        let panel = figure(progress, clock, format!("{id}m{number}"), of)?;
+        let panel = figure(progress, clock, of)?;
         Some(Panel {
             title: name.chars().take(60).collect(),
             unit: "at the end of each epoch".to_owned(),
@@ -48,44 +50,34 @@ fn known(epoch: &Epoch) -> Option<f64> {
 }
 
 /// Names of metrics, losses before others.
-fn metrics(progress: &Progress) -> Vec<&str> {
-    ranked(
-        progress
-            .epochs
-            .iter()
-            .flat_map(|epoch| epoch.metrics.keys())
-            .map(String::as_str)
-            .collect(),
-    )
+pub(super) fn ranked(mut names: Vec<&str>) -> Vec<&str> {
+    names.sort_unstable();
+    names.dedup();
+    let rank = |name: &str| match name.to_ascii_lowercase() {
+        name if name == "loss" => 0,
+        name if name.contains("loss") => 1,
+        name if name.contains("acc") => 2,
+        _ => 3,
+    };
+    names.sort_by_key(|name| rank(name));
+    names
 }
 
-/// A figure of the epochs, each at its end.
-fn figure(
-    progress: &Progress,
-    clock: &Clock,
-    id: String,
-    of: impl Fn(&Epoch) -> Option<f64>,
-) -> Option<Panel> {
+/// A figure of the epochs, each at its end; `None` of a single one.
+fn figure(progress: &Progress, clock: &Clock, of: impl Fn(&Epoch) -> Option<f64>) -> Option<Panel> {
     let points: Vec<(u64, f64)> = progress
         .epochs
         .iter()
         .filter_map(|epoch| Some((epoch.ended_at_ms?, of(epoch)?)))
         .filter(|(_, value)| value.is_finite())
         .collect();
-    let (_, last) = *points.last()?;
+    let (_, last) = *points.last().filter(|_| points.len() > 1)?;
     let (least, most) = range(points.iter().map(|(_, value)| *value));
     let ticks = values(least, most);
-    let mark = |(at, value): &(u64, f64)| Mark {
-        x: clock.percent(*at),
-        y: place(1.0 - ticks.place(*value)),
-    };
-    let dots = points.iter().filter(|_| points.len() <= 60);
     let along = points.iter().map(|(at, value)| (clock.place(*at), *value));
     let [last, least, most] = [last, least, most].map(short);
     let summary = format!("last {last} · least {least} · most {most}");
     Some(Panel {
-        id,
-        description: format!("{summary}, over {} epochs.", points.len()),
         summary,
         class: "metric",
         height: 56,
@@ -93,7 +85,6 @@ fn figure(
             class: "line",
             path: polyline(along, &ticks),
         }],
-        marks: dots.map(mark).collect(),
         ticks,
         ..Panel::default()
     })

@@ -17,16 +17,6 @@ use super::{Findings, Report, Run};
 pub(super) fn page(findings: &Findings<'_>) -> String {
     let report = findings.report;
     let is_comparison = report.runs.len() > 1;
-    let mut contents = Vec::new();
-    if is_comparison {
-        contents.push(("comparison".to_owned(), "Comparison".to_owned()));
-        if findings.scaling.is_some() {
-            contents.push(("scaling-of".to_owned(), "Scaling".to_owned()));
-        }
-        for (place, run) in report.runs.iter().enumerate() {
-            contents.push((format!("run{}", place + 1), label(place, run)));
-        }
-    }
     let mut html = Html::default();
     html.markup("<!DOCTYPE html>\n");
     html.element("html", &[("lang", "en")], |html| {
@@ -34,7 +24,7 @@ pub(super) fn page(findings: &Findings<'_>) -> String {
         html.element("head", &[], |html| head(html, &title));
         html.element("body", &[], |html| {
             html.markup("<a class=\"skip\" href=\"#main\">Skip to the report</a>\n");
-            html.element("header", &[], |html| header(html, report, &contents));
+            html.element("header", &[], |html| header(html, report));
             html.element("main", &[("id", "main")], |html| {
                 if is_comparison {
                     comparison::write(html, findings);
@@ -49,8 +39,8 @@ pub(super) fn page(findings: &Findings<'_>) -> String {
     html.into_text()
 }
 
-/// What the report is, what the reader must know before all else, and links to its parts.
-fn header(html: &mut Html, report: &Report, contents: &[(String, String)]) {
+/// What the report is, and what the reader must know before all else.
+fn header(html: &mut Html, report: &Report) {
     html.paragraph("kind", "Training report");
     html.leaf("h1", &[], &report.title());
     let written = format!(
@@ -62,18 +52,6 @@ fn header(html: &mut Html, report: &Report, contents: &[(String, String)]) {
     for remark in &report.remarks {
         html.paragraph("remark", remark);
     }
-    if contents.is_empty() {
-        return;
-    }
-    html.element("nav", &[("aria-label", "Contents")], |html| {
-        html.element("ul", &[], |html| {
-            for (id, name) in contents {
-                html.element("li", &[], |html| {
-                    html.leaf("a", &[("href", &format!("#{id}"))], name);
-                });
-            }
-        });
-    });
 }
 
 fn head(html: &mut Html, title: &str) {

@@ -12,48 +12,46 @@ const MOST_ITEMS: usize = 200;
 /// Writes the section of a run.
 pub(super) fn write(html: &mut Html, place: usize, run: &Run, is_one_of_several: bool) {
     let id = format!("run{}", place + 1);
-    html.element(
-        "section",
-        &[("class", "run"), ("aria-labelledby", &id)],
-        |html| {
-            let title = if is_one_of_several {
-                label(place, run)
-            } else {
-                "The run".to_owned()
-            };
-            html.leaf("h2", &[("id", &id)], &title);
-            if run.is_going_on() {
-                html.paragraph("remark", &format!("This run is {}.", facts::state(run)));
-            }
-            pairs(html, &facts::of_run(run));
-            html.markup("<h3>In short</h3>");
-            pairs(html, &in_short(run).0);
-            limits(html, run);
-            advice(html, run);
-            html.markup("<h3>Over time</h3>");
-            timelines::write(html, place, run);
-            asked(html, run);
-            html.markup("<h3>Environment</h3>");
-            pairs(html, &facts::environment(run));
-            unknown(html, run);
-        },
-    );
+    let title = if is_one_of_several {
+        label(place, run)
+    } else {
+        "The run".to_owned()
+    };
+    html.section(&id, &title, |html| {
+        if run.is_going_on() {
+            html.paragraph("remark", &format!("This run is {}.", facts::state(run)));
+        }
+        pairs(html, &facts::of_run(run));
+        html.markup("<h3>In short</h3>");
+        pairs(html, &in_short(run));
+        limits(html, run);
+        advice(html, run);
+        html.markup("<h3>Over time</h3>");
+        timelines::write(html, run);
+        asked(html, run);
+        html.markup("<h3>Environment</h3>");
+        pairs(html, &facts::environment(run));
+        unknown(html, run);
+    });
 }
 
-/// The figures that say most: name, value, and what is written beside it. What is not known is left out.
-#[derive(Default)]
-struct Figures(Vec<(&'static str, String)>);
+/// The figures that say most: their names and values.
+type Figures = Vec<(&'static str, String)>;
 
-impl Figures {
-    fn add(&mut self, name: &'static str, value: Option<String>, more: &str) {
-        let text = |value: String| format!("{value} {more}").trim_end().to_owned();
-        self.0.extend(value.map(|value| (name, text(value))));
-    }
+/// Adds a figure with what is written beside it; what is not known is left out.
+fn add(figures: &mut Figures, name: &'static str, value: Option<String>, more: &str) {
+    let text = |value: String| format!("{value} {more}").trim_end().to_owned();
+    figures.extend(value.map(|value| (name, text(value))));
 }
 
 fn in_short(run: &Run) -> Figures {
-    let mut figures = Figures::default();
-    figures.add("ran for", facts::wall_seconds(run).map(duration), "");
+    let mut figures = Figures::new();
+    add(
+        &mut figures,
+        "ran for",
+        facts::wall_seconds(run).map(duration),
+        "",
+    );
     if let Some(timing) = run.timing() {
         timed(&mut figures, timing);
     }
@@ -68,7 +66,12 @@ fn timed(figures: &mut Figures, timing: &Timing) {
         Some(planned) => format!("of {} planned", count(planned)),
         None => String::new(),
     };
-    figures.add("epochs", Some(count(timing.epochs_completed)), &more);
+    add(
+        figures,
+        "epochs",
+        Some(count(timing.epochs_completed)),
+        &more,
+    );
     if let Some(times) = &timing.epochs {
         let warm = if times.is_warmup {
             ", warm-up only"
@@ -76,15 +79,25 @@ fn timed(figures: &mut Figures, timing: &Timing) {
             ""
         };
         let more = format!("median of {}, {}{warm}", times.count, times.source.as_str());
-        figures.add("steady epoch", Some(duration(times.median_seconds)), &more);
-        figures.add("p95 of epochs", times.p95_seconds.map(duration), "");
+        add(
+            figures,
+            "steady epoch",
+            Some(duration(times.median_seconds)),
+            &more,
+        );
+        add(
+            figures,
+            "p95 of epochs",
+            times.p95_seconds.map(duration),
+            "",
+        );
         let first = times.first_seconds.map(duration);
-        figures.add("first epoch", first, "warm-up in it");
+        add(figures, "first epoch", first, "warm-up in it");
     }
     if let Some(steps) = timing.steps {
         let (source, p95) = (steps.source.as_str(), duration(steps.p95_seconds));
         let more = format!("median, {source}; p95 {p95}");
-        figures.add("step", Some(duration(steps.median_seconds)), &more);
+        add(figures, "step", Some(duration(steps.median_seconds)), &more);
     }
     if let Some(rate) = timing.samples_per_second {
         let from = match rate.from {
@@ -93,15 +106,15 @@ fn timed(figures: &mut Figures, timing: &Timing) {
             "steps" => "steps times the batch",
             other => other,
         };
-        figures.add("samples a second", Some(short(rate.value)), from);
+        add(figures, "samples a second", Some(short(rate.value)), from);
     }
     let stated = timing.throughput_stated.as_ref();
     let stated = stated.map(|stated| format!("{} {}", short(stated.value), stated.unit));
-    figures.add("rate as printed", stated, "");
+    add(figures, "rate as printed", stated, "");
     let evaluation = timing.evaluation_seconds.map(duration);
-    figures.add("evaluation", evaluation, "of an epoch");
+    add(figures, "evaluation", evaluation, "of an epoch");
     let checkpoints = timing.checkpoint_seconds.map(duration);
-    figures.add("checkpoints", checkpoints, "of an epoch");
+    add(figures, "checkpoints", checkpoints, "of an epoch");
 }
 
 /// What was used, over all nodes.
@@ -123,27 +136,41 @@ fn used(figures: &mut Figures, run: &Run) {
     let energy = used.gpu_energy_joules.map(joules);
     let efficiency = used.cpu_efficiency_ratio.map(percent);
     let memory = most(|node| node.mem_peak_bytes.map(real)).map(bytes);
-    figures.add(
+    add(
+        figures,
         "CPUs busy",
         most(|node| node.cpus_busy_mean).map(short),
         each,
     );
-    figures.add("CPU efficiency", efficiency, "of the CPUs it was given");
-    figures.add("memory", memory, "most on a node");
-    figures.add("read", sum(|node| node.io_read_bytes), "from storage");
-    figures.add("written", sum(|node| node.io_write_bytes), "to storage");
-    figures.add("GPUs busy", busy, &gpus);
-    figures.add("idle GPUs", idle, "given and never used");
-    figures.add("GPU energy", energy, "nothing else is measured");
+    add(
+        figures,
+        "CPU efficiency",
+        efficiency,
+        "of the CPUs it was given",
+    );
+    add(figures, "memory", memory, "most on a node");
+    add(
+        figures,
+        "read",
+        sum(|node| node.io_read_bytes),
+        "from storage",
+    );
+    add(
+        figures,
+        "written",
+        sum(|node| node.io_write_bytes),
+        "to storage",
+    );
+    add(figures, "GPUs busy", busy, &gpus);
+    add(figures, "idle GPUs", idle, "given and never used");
+    add(figures, "GPU energy", energy, "nothing else is measured");
 }
 
-/// Joules, or watt-hours of much.
+/// Kilojoules, or kilowatt-hours of much.
 fn joules(joules: f64) -> String {
     match joules {
         joules if joules >= 3.6e6 => format!("{} kWh", short(joules / 3.6e6)),
-        joules if joules >= 1e3 => format!("{} kJ", short(joules / 1e3)),
-        joules if joules >= 1.0 || joules == 0.0 => format!("{} J", short(joules)),
-        joules => format!("{} mJ", short(joules * 1e3)),
+        joules => format!("{} kJ", short(joules / 1e3)),
     }
 }
 
@@ -231,7 +258,7 @@ fn unknown(html: &mut Html, run: &Run) {
     table::write(html, "What is missing, and why", &["What", "Why"], &rows);
 }
 
-/// What is missing: what insight could not tell, what the nodes could not read, what could not be read of their records.
+/// What is missing: what the insight lacks, what the nodes could not read, what could not be read of their records.
 fn not_measured(run: &Run) -> Vec<Vec<String>> {
     let mut rows: Vec<Vec<String>> = Vec::new();
     let mut add = |what: &str, why: &str| {
@@ -241,11 +268,7 @@ fn not_measured(run: &Run) -> Vec<Vec<String>> {
         }
     };
     for unmeasured in &run.insight.unmeasured {
-        let what = match unmeasured.what.strip_prefix("advice/") {
-            Some(about) => format!("advice on {about}"),
-            None => unmeasured.what.replace('_', " "),
-        };
-        add(&what, &unmeasured.why);
+        add(&unmeasured.what.replace('_', " "), &unmeasured.why);
     }
     for node in &run.nodes {
         let name = |what: &str| {
@@ -271,8 +294,8 @@ mod tests {
     #[test]
     fn energies_have_the_unit_of_their_size() {
         assert_eq!(
-            [0.0, 0.554, 12.0, 9.2e5, 7.2e6].map(joules),
-            ["0 J", "554 mJ", "12 J", "920 kJ", "2 kWh"]
+            [0.0, 12.0, 9.2e5, 7.2e6].map(joules),
+            ["0 kJ", "0.012 kJ", "920 kJ", "2 kWh"]
         );
     }
 }

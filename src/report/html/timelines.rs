@@ -2,10 +2,10 @@
 
 use super::{Html, epochs, table};
 use crate::record::{GpuUsage, NodeRecord};
-use crate::report::chart::clock::{Clock, is_grave};
+use crate::report::chart::clock::Clock;
 use crate::report::chart::panel::{Panel, curve, time_axis};
 use crate::report::chart::ticks::values;
-use crate::report::insight::Request;
+use crate::report::insight::{Request, effective_cpus};
 use crate::report::number::{byte_unit, duration, instant, real, seconds_between, short};
 use crate::report::timeline::{Curve, Timeline, Unit};
 use crate::report::{Node, Run};
@@ -59,12 +59,9 @@ const OF_GPU: [Figure; 4] = figures! {
     "sm_clock_mhz" "clock" "gpu" 40 above 0.0;
 };
 const BUSY: &str = "utilisation_percent";
-const CLOCK: &str = "sm_clock_mhz";
-/// Clocks that never fall below this share of the highest are not drawn: the environment has their mean.
-const STEADY_SHARE: f64 = 0.85;
 
 /// The curves of every node that has any, the epochs above the first of them, and the table of gaps and events.
-pub(super) fn write(html: &mut Html, place: usize, run: &Run) {
+pub(super) fn write(html: &mut Html, run: &Run) {
     let spans = run.nodes.iter().flat_map(|node| {
         let (record, curves) = (&node.record, node.timeline.iter());
         let curves = curves.map(|its| (its.begin_ms, its.edge_ms(its.points)));
@@ -86,14 +83,7 @@ pub(super) fn write(html: &mut Html, place: usize, run: &Run) {
         if nodes.len() > 1 {
             html.leaf("h4", &[], &format!("Node {}", node.record.key.node));
         }
-        self::node(
-            html,
-            run,
-            node,
-            &clock,
-            &format!("r{place}n{number}"),
-            number == 0,
-        );
+        self::node(html, run, node, &clock, number == 0);
     }
     let left = run.nodes.len() - nodes.len();
     if is_drawn(&nodes[0]) && left > 0 {
@@ -106,19 +96,15 @@ pub(super) fn write(html: &mut Html, place: usize, run: &Run) {
     events(html, run, &clock);
 }
 
-fn node(html: &mut Html, run: &Run, node: &Node, clock: &Clock, id: &str, has_epochs: bool) {
+fn node(html: &mut Html, run: &Run, node: &Node, clock: &Clock, has_epochs: bool) {
     let mut panels = Vec::new();
     if has_epochs {
-        panels.extend(epochs::panels(run, clock, id));
+        panels.extend(epochs::panels(run, clock));
     }
     if let Some(timeline) = &node.timeline {
         let drawings = drawings(run, node, timeline);
-        panels.extend(
-            drawings
-                .iter()
-                .enumerate()
-                .map(|(count, drawing)| drawing.panel(clock, timeline, format!("{id}p{count}"))),
-        );
+        let drawings = drawings.iter();
+        panels.extend(drawings.map(|drawing| drawing.panel(clock, timeline)));
     }
     if panels.is_empty() {
         return;
@@ -153,7 +139,7 @@ struct Drawing<'a> {
 
 fn drawings<'a>(run: &Run, node: &'a Node, timeline: &'a Timeline) -> Vec<Drawing<'a>> {
     let of_run = OF_RUN.iter().filter_map(|figure| {
-        let curve = timeline.curve(figure.name)?;
+        let curve = timeline.run.get(figure.name)?;
         (curve.peak() >= figure.least_peak).then(|| Drawing {
             title: figure.title.to_owned(),
             figure,
@@ -171,10 +157,7 @@ fn drawings<'a>(run: &Run, node: &'a Node, timeline: &'a Timeline) -> Vec<Drawin
 fn of_gpus<'a>(figure: &'a Figure, node: &'a Node, timeline: &'a Timeline) -> Vec<Drawing<'a>> {
     let usage = |uuid: &str| node.record.gpus.iter().find(|usage| usage.gpu.uuid == uuid);
     let curves = timeline.of_gpus(figure.name);
-    let is_steady = |curve: &Curve| curve.least() > STEADY_SHARE * curve.peak();
-    if figure.name == CLOCK && curves.iter().all(|(_, curve)| is_steady(curve))
-        || figure.name != BUSY && timeline.gpus.len() > GPUS_APART
-    {
+    if figure.name != BUSY && timeline.gpus.len() > GPUS_APART {
         return Vec::new();
     }
     let each = curves.into_iter().take(GPUS_DRAWN).enumerate();
@@ -194,11 +177,7 @@ fn of_gpus<'a>(figure: &'a Figure, node: &'a Node, timeline: &'a Timeline) -> Ve
 fn limit_of_run(name: &str, run: &Run, node: &NodeRecord) -> Option<(f64, &'static str)> {
     let host = &node.host;
     match name {
-        "cpu_busy" => {
-            let allowed = || host.cpus_allowed.or(host.cpus).map(real);
-            let cpus = node.conditions.cpus_effective.or_else(allowed);
-            cpus.map(|cpus| (cpus, "usable"))
-        }
+        "cpu_busy" => effective_cpus(node).map(|cpus| (cpus, "usable")),
         "mem_used_bytes" => {
             let asked = run
                 .request
@@ -231,7 +210,7 @@ impl Drawing<'_> {
             Unit::Share => (0.01, "% of the time"),
             Unit::Percent => (1.0, "%"),
             Unit::Milliwatts => (1e3, "W"),
-            Unit::Number if self.curve.name.ends_with("mhz") => (1.0, "MHz"),
+            Unit::Number if self.figure.name.ends_with("mhz") => (1.0, "MHz"),
             Unit::Number => (1.0, ""),
             Unit::Bytes => (bytes, byte_unit),
             Unit::BytesPerSecond => return (bytes, format!("{byte_unit}/s")),
@@ -239,7 +218,7 @@ impl Drawing<'_> {
         (per, unit.to_owned())
     }
 
-    fn panel(&self, clock: &Clock, timeline: &Timeline, id: String) -> Panel {
+    fn panel(&self, clock: &Clock, timeline: &Timeline) -> Panel {
         let (per, unit) = self.unit();
         let (peak, is_percent) = (self.curve.peak() / per, self.curve.unit == Unit::Percent);
         // A limit far above would press the curve to the ground: then it is only written.
@@ -251,15 +230,9 @@ impl Drawing<'_> {
             values(self.curve.least() / per, peak.max(near.unwrap_or(0.0)))
         };
         let summary = self.summary(per, &unit);
-        let at = self.curve.peak_place().map_or_else(String::new, |place| {
-            let at = clock.since(timeline.edge_ms(place));
-            format!(" The highest is {at} after the start.")
-        });
         let span = |place| (timeline.edge_ms(place), timeline.edge_ms(place + 1));
         Panel {
-            id,
             title: self.title.clone(),
-            description: format!("{summary}, {unit}.{at}"),
             summary,
             unit,
             class: self.figure.class,
@@ -267,7 +240,6 @@ impl Drawing<'_> {
             shapes: curve(clock, span, self.curve, &ticks, per),
             limit: near,
             ticks,
-            ..Panel::default()
         }
     }
 
@@ -304,14 +276,8 @@ fn events(html: &mut Html, run: &Run, clock: &Clock) {
             )
         }));
         found.extend(record.events.iter().map(|event| {
-            let mark = if is_grave(event.kind) { " (!)" } else { "" };
             let what = event.kind.as_str().replace('_', " ");
-            (
-                event.at_ms,
-                node,
-                format!("{what}{mark}"),
-                event.detail.as_str(),
-            )
+            (event.at_ms, node, what, event.detail.as_str())
         }));
     }
     if found.is_empty() {

@@ -20,6 +20,7 @@ pub use sample_bins::SampleBins;
 pub use sampled::{GpuWindow, Sampled, Spread, Window};
 pub use threshold::{THRESHOLDS, Threshold};
 pub use timing::{EpochTimes, Rate, Timing, timing};
+pub(super) use unlike::effective_cpus;
 pub use unlike::{Difference, Setting, setting, unlike};
 pub use used::{GpuUsed, NodeUsed, Used};
 pub use view::{NodeView, Request, RunView};
@@ -52,10 +53,10 @@ pub struct Compared {
     pub ratio: Option<f64>,
 }
 
-/// Something that is not known, or not advised.
+/// Something that is not known.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Unmeasured {
-    /// What: `timing`, `samples`, `memory`, `advice/memory`, ...
+    /// What: `usage`, `timing`, `samples_per_second`, `limits`.
     pub what: String,
     /// Why.
     pub why: String,
@@ -76,7 +77,7 @@ pub struct Insight {
     pub limits: Vec<Limit>,
     /// What to ask for next time.
     pub advice: Vec<Advice>,
-    /// What is not known, and on what no advice is given.
+    /// What is not known.
     pub unmeasured: Vec<Unmeasured>,
 }
 
@@ -85,7 +86,7 @@ pub struct Insight {
 pub fn derive(view: &RunView<'_>) -> Insight {
     let timing = timing(view);
     let used = used::used(view);
-    let mut unmeasured = unmeasured(view, &used, timing.as_ref());
+    let mut unmeasured = unmeasured(view, timing.as_ref());
     let limits = match advice::enough_to_limit(&used) {
         Ok(()) => {
             let cpus =
@@ -121,8 +122,7 @@ pub fn derive(view: &RunView<'_>) -> Insight {
         timing: timing.as_ref(),
         ran_seconds,
     };
-    let (advice, withheld) = advice::advise(&case);
-    unmeasured.extend(withheld);
+    let advice = advice::advise(&case);
     Insight {
         setting: setting(view, timing.as_ref()),
         compared: used::compared(view, &used, ran_seconds),
@@ -135,7 +135,7 @@ pub fn derive(view: &RunView<'_>) -> Insight {
 }
 
 /// What is not known at all, beside what the records themselves name as missing.
-fn unmeasured(view: &RunView<'_>, used: &Used, timing: Option<&Timing>) -> Vec<Unmeasured> {
+fn unmeasured(view: &RunView<'_>, timing: Option<&Timing>) -> Vec<Unmeasured> {
     let mut found = Vec::new();
     let mut note = |what: &str, why: String| {
         found.push(Unmeasured {
@@ -164,32 +164,6 @@ fn unmeasured(view: &RunView<'_>, used: &Used, timing: Option<&Timing>) -> Vec<U
     {
         let why = "neither the output nor `workload.samples` of the job file says how many samples an epoch has";
         note("samples_per_second", why.to_owned());
-    }
-    for node in &used.nodes {
-        let lacks = [
-            ("samples", node.sampled.is_none()),
-            ("cpu", node.cpu_seconds.is_none()),
-            ("memory", node.mem_peak_bytes.is_none()),
-            (
-                "io",
-                node.io_read_bytes.is_none() || node.io_write_bytes.is_none(),
-            ),
-        ];
-        for (what, _) in lacks.iter().filter(|(_, lacks)| *lacks) {
-            note(what, format!("nothing is known of it on {}", node.node));
-        }
-        for gpu in node.gpus.iter().filter(|gpu| gpu.energy_joules.is_none()) {
-            note(
-                "gpu_energy",
-                format!("GPU {} of {} does not tell it", gpu.uuid, node.node),
-            );
-        }
-    }
-    if view.request.is_none() {
-        note(
-            "request",
-            "no plan of the run is kept, so what it asked for is not known".to_owned(),
-        );
     }
     found
 }

@@ -17,21 +17,17 @@ const OTHERS_SHARE: f64 = 0.1;
 
 /// What must be the same before two timings are compared; `None` or empty: not known.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, Default)]
+#[serde(default)]
 pub struct Setting {
     /// The arguments of the command, by name; `None`: an older dlrun did not write them down.
-    #[serde(default)]
     pub arguments: Option<BTreeMap<String, String>>,
     /// The program, and its script.
-    #[serde(default)]
     pub program: Option<String>,
     /// The commit of its code.
-    #[serde(default)]
     pub git: Option<String>,
     /// What was asked for, in words; `None`: an older dlrun did not write it down.
-    #[serde(default)]
     pub asked: Option<String>,
     /// Python and the frameworks that were in use, each with its version.
-    #[serde(default)]
     pub software: Vec<String>,
     /// Nodes.
     pub nodes: usize,
@@ -157,7 +153,7 @@ pub fn setting(view: &RunView<'_>, timing: Option<&Timing>) -> Setting {
 
 /// CPUs that the command can keep busy on a node: by its affinity and quota, else by the affinity that dlrun had there.
 #[expect(clippy::cast_precision_loss, reason = "a number of CPUs")]
-pub(super) fn effective_cpus(node: &NodeRecord) -> Option<f64> {
+pub(in crate::report) fn effective_cpus(node: &NodeRecord) -> Option<f64> {
     let allowed = || {
         node.host
             .cpus_allowed

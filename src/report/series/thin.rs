@@ -3,7 +3,8 @@
 use super::figure::{Figure, MOST_SOURCES, of_gpu, of_run};
 use super::track::{Axis, Moment, Track};
 use crate::record::{Columns, Gap};
-use crate::report::{Curve, Timeline};
+use crate::report::Timeline;
+use crate::report::timeline::Curves;
 
 /// The most GPUs of a node: eight, each in seven slices, and a few that came later. A damaged record may name any number.
 const MAX_GPUS: usize = 72;
@@ -75,7 +76,6 @@ impl Tracks {
         let readings: Vec<Reading> = rows.into_iter().filter_map(reading).collect();
         self.samples += readings.len() as u64;
         take_figures(&mut self.run, axis, &readings, blocks, "");
-        let known = self.gpus.len();
         let names = blocks.iter().flat_map(|block| &block.columns);
         for uuid in names.filter_map(|(name, _)| gpu_of(name, &self.of_gpu)) {
             if self.gpus.len() < MAX_GPUS && self.gpus.iter().all(|(known, _)| known != uuid) {
@@ -83,10 +83,6 @@ impl Tracks {
                 let figures = figures.map(|figure| (*figure, Track::default()));
                 self.gpus.push((uuid.to_owned(), figures.collect()));
             }
-        }
-        // Drawings are in the order of the UUIDs, whatever the order of the columns.
-        if axis.is_some() {
-            self.gpus[known..].sort_unstable_by(|a, b| a.0.cmp(&b.0));
         }
         for (uuid, figures) in &mut self.gpus {
             take_figures(figures, axis, &readings, blocks, &format!("gpu/{uuid}/"));
@@ -173,9 +169,11 @@ impl Thinner {
     }
 }
 
-fn curves(figures: Figures) -> Vec<Curve> {
-    let curve =
-        |(figure, track): (&Figure, Track)| track.finish(figure.name, figure.kind, figure.unit);
+fn curves(figures: Figures) -> Curves {
+    let curve = |(figure, track): (&Figure, Track)| {
+        let curve = track.finish(figure.kind, figure.unit)?;
+        Some((figure.name, curve.rounded()))
+    };
     figures.into_iter().filter_map(curve).collect()
 }
 
@@ -212,24 +210,26 @@ mod tests {
             (thinned.samples, thinned.points, thinned.interval_ms),
             (11, 2, 5001)
         );
-        let of = |curves: &[Curve]| -> Vec<(&str, Option<f64>)> {
+        let of = |curves: &Curves| -> Vec<(&str, Option<f64>)> {
+            let curves = curves.iter();
             curves
-                .iter()
-                .map(|curve| (curve.name, curve.value[1]))
+                .map(|(name, curve)| (*name, curve.value[1]))
                 .collect()
         };
         let (used, anon) = (
             ("mem_used_bytes", Some(10.0)),
             ("mem_anon_bytes", Some(10.0)),
         );
-        assert_eq!(of(&thinned.run), [("cpu_busy", Some(2.0)), used, anon]);
-        assert_eq!(thinned.gpus[0].0, "GPU-1");
+        assert_eq!(of(&thinned.run), [("cpu_busy", Some(2.0)), anon, used]);
         assert_eq!(
-            of(&thinned.gpus[0].1),
+            of(&thinned.gpus["GPU-1"]),
             [("utilisation_percent", Some(25.0))]
         );
         assert_eq!(
-            (thinned.run[0].mean, thinned.run[1].mean),
+            (
+                thinned.run["cpu_busy"].mean,
+                thinned.run["mem_used_bytes"].mean
+            ),
             (Some(2.0), None)
         );
     }

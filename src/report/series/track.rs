@@ -159,7 +159,7 @@ impl Track {
     }
 
     /// The figure over time; `None` where nothing is known of it.
-    pub(super) fn finish(self, name: &'static str, kind: Kind, unit: Unit) -> Option<Curve> {
+    pub(super) fn finish(self, kind: Kind, unit: Unit) -> Option<Curve> {
         let total = |part: fn(&Cell) -> f64| self.cells.iter().map(part).sum::<f64>();
         let known = total(|cell| cell.known);
         let mean = (kind != Kind::Most).then(|| total(|cell| cell.value) / known);
@@ -179,7 +179,6 @@ impl Track {
         };
         let (low, high) = (known_of(|cell| cell.low), known_of(|cell| cell.high));
         (known > 0.0).then_some(Curve {
-            name,
             unit,
             value: self.cells.iter().map(value).collect(),
             low,
@@ -233,7 +232,7 @@ mod tests {
             );
         }
         track
-            .finish("", kind, Unit::Number)
+            .finish(kind, Unit::Number)
             .map_or_else(Vec::new, |curve| curve.value)
     }
 
@@ -348,7 +347,7 @@ mod tests {
                     value,
                 );
             }
-            let curve = track.finish("", kind, Unit::Number).expect("it is known");
+            let curve = track.finish(kind, Unit::Number).expect("it is known");
             // The first reading counts its own millisecond.
             let near = |a: Option<f64>, b: Option<f64>| {
                 a.zip(b).is_some_and(|(a, b)| (a - b).abs() < 1e-2)

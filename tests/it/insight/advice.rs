@@ -5,7 +5,7 @@ use dlrun::record::StorageClass as RecordedStorage;
 use dlrun::report::insight::{AdviceKind, LimitKind};
 
 use super::case::{Case, GIB, Load};
-use super::{advises, limits, paste, why_silent};
+use super::{advises, limits, paste};
 
 const HOUR: u64 = 3600;
 
@@ -115,8 +115,8 @@ fn gpus_that_wait_for_storage_want_a_faster_one_and_keep_their_cache() {
         paste(&common, AdviceKind::Storage),
         Some("prefer = \"ssd\"")
     );
-    assert!(why_silent(&common, "advice/memory").contains("cache of files"));
-    assert!(why_silent(&common, "advice/cpus").contains("waited"));
+    assert!(!advises(&common, AdviceKind::Memory));
+    assert!(!advises(&common, AdviceKind::Cpus));
     for none_better in [on(Some(StorageClass::Ssd)), on(None)] {
         assert!(advises(&none_better, AdviceKind::Storage));
         assert_eq!(paste(&none_better, AdviceKind::Storage), None);
@@ -148,7 +148,7 @@ fn one_thread_is_told_apart_from_what_is_unclear() {
             expected != LimitKind::Unclear
         );
         assert_eq!(paste(&insight, AdviceKind::Workers), None);
-        assert!(why_silent(&insight, "advice/cpus").contains("GPUs waited"));
+        assert!(!advises(&insight, AdviceKind::Cpus));
     }
     let serial = Case::new(HOUR, &Load::new(1.0, 50 * GIB)).insight();
     assert_eq!(
@@ -189,7 +189,7 @@ fn memory_that_was_too_little_is_raised_within_what_the_node_has() {
     assert_eq!(paste(&near, AdviceKind::Memory), Some("memory = \"75GiB\""));
     let full = Case::new(HOUR, &Load::new(7.0, 120 * GIB))
         .asking(|request| request.memory_bytes = Some(121 * GIB));
-    assert!(why_silent(&full.insight(), "advice/memory").contains("the node has no more"));
+    assert!(!advises(&full.insight(), AdviceKind::Memory));
 }
 
 #[test]
@@ -212,19 +212,16 @@ fn less_memory_is_not_advised_where_it_could_kill() {
         memory_at_end: Some(20 * GIB),
         ..load.clone()
     };
-    let silent = |insight: &dlrun::report::insight::Insight| {
-        assert!(!advises(insight, AdviceKind::Memory));
-        why_silent(insight, "advice/memory").to_owned()
-    };
-    assert!(silent(&Case::new(HOUR, &growing).insight()).contains("still growing"));
+    let silent = |case: &Case| !advises(&case.insight(), AdviceKind::Memory);
+    assert!(silent(&Case::new(HOUR, &growing)));
     let failed = Case::new(HOUR, &load).state(JobState::Failed);
-    assert!(silent(&failed.insight()).contains("did not end well"));
+    assert!(silent(&failed));
     let mut in_memory = Case::new(HOUR, &load);
     in_memory.record().conditions.storage = vec![RecordedStorage {
         of: "data".into(),
         class: "tmpfs".into(),
     }];
-    assert!(silent(&in_memory.insight()).contains("not counted"));
+    assert!(silent(&in_memory));
     in_memory.record().cgroup = Some("/job".into());
     assert!(advises(&in_memory.insight(), AdviceKind::Memory));
     let mut unknown = Case::new(HOUR, &load);
@@ -233,12 +230,12 @@ fn less_memory_is_not_advised_where_it_could_kill() {
         .1
         .iter_mut()
         .for_each(|sample| sample.mem_rss_bytes = None);
-    assert!(silent(&unknown.insight()).contains("could not be measured"));
+    assert!(silent(&unknown));
     let mut seldom = Case::new(HOUR, &load);
     for sample in seldom.nodes[0].1.iter_mut().skip(59) {
         sample.mem_rss_bytes = None;
     }
-    assert!(silent(&seldom.insight()).contains("read less than"));
+    assert!(silent(&seldom));
 }
 
 #[test]
@@ -253,7 +250,7 @@ fn memory_by_the_cpu_is_advised_by_the_cpu() {
     let idle = Case::new(HOUR, &Load::new(2.0, 50 * GIB)).asking(|request| {
         (request.memory_bytes, request.memory_per_cpu_bytes) = (None, Some(8 * GIB));
     });
-    assert!(why_silent(&idle.insight(), "advice/cpus").contains("by the CPU"));
+    assert!(!advises(&idle.insight(), AdviceKind::Cpus));
 }
 
 #[test]
@@ -271,9 +268,9 @@ fn fewer_cpus_bring_their_memory_along() {
         ..Load::new(2.5, 10 * GIB)
     };
     let growing = Case::new(HOUR, &load).asking(|request| request.memory_bytes = None);
-    assert!(why_silent(&growing.insight(), "advice/cpus").contains("still growing"));
+    assert!(!advises(&growing.insight(), AdviceKind::Cpus));
     let failed = case.state(JobState::Failed).insight();
-    assert!(why_silent(&failed, "advice/cpus").contains("did not end well"));
+    assert!(!advises(&failed, AdviceKind::Cpus));
     let ranks =
         Case::new(HOUR, &Load::new(2.5, 50 * GIB)).asking(|request| request.tasks_per_node = 2);
     assert_eq!(
@@ -309,9 +306,9 @@ fn a_run_that_was_cut_off_is_told_how_long_it_needs() {
     );
     let mut untimed = cut(HOUR, None);
     untimed.record().progress.epochs.truncate(3);
-    assert!(why_silent(&untimed.insight(), "advice/walltime").contains("fewer than 3 epochs"));
+    assert!(!advises(&untimed.insight(), AdviceKind::Walltime));
     untimed.record().progress = dlrun::record::Progress::default();
-    assert!(why_silent(&untimed.insight(), "advice/walltime").contains("no epoch was timed"));
+    assert!(!advises(&untimed.insight(), AdviceKind::Walltime));
 }
 
 #[test]

@@ -12,7 +12,7 @@ use std::time::Duration;
 use dlrun::observe::protocol::{
     Decoder, Hello, Measured, RefusalKind, Registered, Request, Response, Segment, encode,
 };
-use dlrun::record::{Gap, Sample, Usage, decode_segment, encode_segments};
+use dlrun::record::{Gap, Sample, Usage, encode_segments};
 
 /// Processes that every sample of the stand-in shows: no run of a test has so many.
 pub(crate) const PROCESSES: u64 = 77;
@@ -79,15 +79,6 @@ impl Kept {
         let run = self.runs.values().next().expect("a run");
         run.acknowledged
             .is_some_and(|last| last as usize == run.samples.len())
-    }
-
-    /// Samples that the client took by itself and handed over.
-    pub(crate) fn backfilled(&self) -> Vec<Sample> {
-        let parts = self.requests.iter().filter_map(|request| match request {
-            Request::Backfill { bytes } => Some(decode_segment(bytes).expect("a segment")),
-            _ => None,
-        });
-        parts.flatten().collect()
     }
 
     /// How often a kind of question was asked.
@@ -283,15 +274,6 @@ fn answer(request: &Request, manner: Manner, name: &mut String, kept: &mut Kept)
             })
         }
         Request::Update { .. } => measured(kept, name),
-        Request::Backfill { bytes } => {
-            let samples = decode_segment(bytes).expect("a segment");
-            kept.runs
-                .get_mut(name)
-                .expect("registered")
-                .samples
-                .extend(samples);
-            measured(kept, name)
-        }
         Request::End(_) => {
             kept.runs.get_mut(name).expect("registered").is_live = false;
             match manner {

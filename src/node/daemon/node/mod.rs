@@ -5,10 +5,7 @@ mod requests;
 
 use std::collections::HashMap;
 use std::collections::btree_map::{BTreeMap, Entry};
-use std::sync::Arc;
 use std::time::{Duration, Instant};
-
-use tokio::sync::Semaphore;
 
 use crate::config::DaemonSettings;
 use crate::foundation::clock::{Steps, booted_at_ms, now_ms, step_text};
@@ -23,8 +20,6 @@ use crate::record::{EventKind, Gap, RunRecord, Sample};
 
 /// A pause between two ticks that is longer than the interval by this is a hole in the series.
 const HELD_UP: Duration = Duration::from_secs(5);
-/// Segments of clients that wait for the disk at a time.
-const BACKFILLS: usize = 2;
 
 /// The owner.
 pub(crate) struct Node {
@@ -34,8 +29,6 @@ pub(crate) struct Node {
     next: Handle,
     gpus: Option<GpuWatch>,
     pub(crate) recorder: Recorder,
-    /// Places for samples that clients hand in: until the disk has them, each segment takes dozens of megabytes.
-    backfills: Arc<Semaphore>,
     boot_id: String,
     pub(crate) host: String,
     started_at_ms: u64,
@@ -63,7 +56,6 @@ impl Node {
             next: 1,
             gpus,
             recorder,
-            backfills: Arc::new(Semaphore::new(BACKFILLS)),
             boot_id: identity::boot_id().unwrap_or_default(),
             host: monitor::host_facts(None).hostname,
             started_at_ms: now_ms(),
@@ -318,15 +310,6 @@ impl Node {
 
     fn interval_ms(&self) -> u64 {
         u64::try_from(self.settings.interval().as_millis()).unwrap_or(u64::MAX)
-    }
-
-    /// Gives the database a job. If it has no room for more, the client gets a refusal.
-    fn hand_on(&self, job: Job) {
-        if let Err(Job::Collect(_, _, reply) | Job::Backfill(_, _, _, reply, _)) =
-            self.recorder.send(job)
-        {
-            refuse(Some(reply));
-        }
     }
 
     fn with_node(&mut self, node: NodeId) -> Option<&mut Watched> {

@@ -1,8 +1,6 @@
 //! What clients ask of the node, and the answers.
 
-use std::sync::Arc;
-
-use super::Node;
+use super::{Node, refuse};
 use crate::foundation::clock::{booted_at_ms, now_from, now_ms};
 use crate::job::RunId;
 use crate::node::daemon::admit::{Admitted, admit, check, check_owner, check_record};
@@ -16,16 +14,10 @@ use crate::observe::protocol::{
     Ending, MAX_MESSAGE_BYTES, Process, Refusal, RefusalKind, Registration, Request, Response,
     Runs, RunsQuery,
 };
-use crate::record::{EventKind, Gap, MAX_SEGMENT_SAMPLES, NodeRecord, decode_segment_within};
+use crate::record::{EventKind, Gap, NodeRecord};
 
-/// What a client may hand in for one run, so that nobody fills the node's disk: days of samples without a daemon.
-const BACKFILL_MAX: usize = 16 << 20;
-/// Likewise in samples, which may be packed so well that their bytes bound nothing: eleven days at one a second.
-const BACKFILL_SAMPLES_MAX: usize = 1_000_000;
 /// How far the clock of a run may be ahead of the wall clock: that may have been set back meanwhile.
 const DATED_AHEAD_MS: u64 = 86_400_000;
-/// What one segment may hold in memory, in cells of 16 bytes. Packs of watchers (`supervise::link`) stay below.
-const BACKFILL_CELLS_MAX: usize = 1 << 20;
 /// How far a run may seem to begin before its command, whose start the kernel gives in hundredths of a second.
 const START_SLACK_MS: u64 = 500;
 /// Room that is left in an answer for what surrounds the runs.
@@ -42,7 +34,8 @@ impl Node {
             Request::Runs(query) => Ok(Some(Response::Runs(self.list(peer, &query)))),
             Request::Status => Ok(Some(Response::Status(Box::new(self.status())))),
             Request::Update { record } => self.update(connection, *record),
-            Request::Backfill { bytes } => self.backfill(connection, &bytes, &mut reply),
+            // Watchers of dlrun 0.1 ask for it; their samples are in the run's directory.
+            Request::Backfill { .. } => bad("dlrund takes no samples from clients"),
             Request::Collect { acknowledged } => self.collect(connection, acknowledged, &mut reply),
             Request::End(ending) => self.end(connection, *ending, &mut reply),
         };
@@ -61,7 +54,11 @@ impl Node {
     ) -> Done {
         let node = self.registered_by(connection)?.node;
         if let (Some(node), Some(reply)) = (node, reply.take_if(|_| node.is_some())) {
-            self.hand_on(Job::Collect(node, acknowledged, reply));
+            if let Err(Job::Collect(.., reply)) =
+                self.recorder.send(Job::Collect(node, acknowledged, reply))
+            {
+                refuse(Some(reply));
+            }
             return Ok(None);
         }
         bad(UNREGISTERED)
@@ -262,42 +259,6 @@ impl Node {
         Ok(Some(response))
     }
 
-    fn backfill(&mut self, connection: u64, bytes: &[u8], reply: &mut Option<Reply>) -> Done {
-        let report = self.gpu_report();
-        let place = Arc::clone(&self.backfills).try_acquire_owned();
-        let watched = self.registered_by(connection)?;
-        let Some(node) = watched.node else {
-            return bad(UNREGISTERED);
-        };
-        // One of few: a crowd of them must not be in memory at once.
-        let Ok(place) = place else {
-            let message = "the node is busy with other samples; try again later";
-            return Err(Refusal::new(RefusalKind::Busy, message));
-        };
-        let memory = &mut watched.memory;
-        memory.backfilled_bytes = memory.backfilled_bytes.saturating_add(bytes.len());
-        if memory.backfilled_bytes > BACKFILL_MAX
-            || memory.backfilled_samples > BACKFILL_SAMPLES_MAX
-        {
-            return bad("too many samples were handed in for this run");
-        }
-        let samples = match decode_segment_within(bytes, MAX_SEGMENT_SAMPLES, BACKFILL_CELLS_MAX) {
-            Ok(samples) => samples,
-            Err(error) => {
-                // No dlrun makes such a segment, and looking into one costs: there is no further one.
-                memory.backfilled_samples = usize::MAX;
-                return bad(error.to_string());
-            }
-        };
-        memory.backfilled_samples = memory.backfilled_samples.saturating_add(samples.len());
-        let samples = watched.plausible(samples, report.as_ref());
-        let measured = Box::new(Response::Measured(Box::new(watched.measured())));
-        if let Some(reply) = reply.take() {
-            self.hand_on(Job::Backfill(node, samples, measured, reply, place));
-        }
-        Ok(None)
-    }
-
     fn end(&mut self, connection: u64, ending: Ending, reply: &mut Option<Reply>) -> Done {
         let report = self.gpu_report();
         let watched = self.registered_by(connection)?;
@@ -376,7 +337,6 @@ mod tests {
     use crate::config::{DaemonSettings, Fragment};
     use crate::node::daemon::recorder::{Notice, Recorder};
     use crate::record::store::{Live, LiveRun, NodeId};
-    use crate::record::{GpuReading, Sample, encode_segments};
 
     fn node(room: usize) -> (Node, Receiver<Job>) {
         let (recorder, queue) = Recorder::queue_only(room);
@@ -597,45 +557,13 @@ mod tests {
     }
 
     #[test]
-    fn only_samples_that_can_be_are_taken_in() {
+    fn samples_of_clients_are_refused() {
         let (mut node, queue) = node(9);
-        let mut family = Family::new();
-        family.registration.record.gpus.clear();
+        let family = Family::new();
         family.live(&mut node, &queue);
-        let now = now_ms();
-        let at = |at_ms| Sample {
-            at_ms,
-            ..Sample::default()
-        };
-        let gpus = vec![GpuReading {
-            power_milliwatts: Some(1),
-            ..GpuReading::of("GPU-of-nobody".into())
-        }];
-        let samples = [at(5), Sample { gpus, ..at(now) }, at(now * 2)];
-        let hand_in = |node: &mut Node, samples: &[Sample]| {
-            let bytes = encode_segments(samples).remove(0);
-            family.ask(node, Request::Backfill { bytes })
-        };
-        drop(hand_in(&mut node, &samples));
-        let Ok(Job::Backfill(_, samples, _, _, _)) = queue.try_recv() else {
-            panic!("no samples")
-        };
-        assert_eq!(samples, [at(now)]);
-        drop((hand_in(&mut node, &samples), hand_in(&mut node, &samples)));
-        assert_eq!(
-            refusal(hand_in(&mut node, &samples)),
-            Some(RefusalKind::Busy)
-        );
-        assert!(queue.try_recv().is_ok() && queue.try_recv().is_ok());
-        let many: Vec<Sample> = (0..4096).map(|ms| at(now + ms)).collect();
-        for _ in 0..BACKFILL_SAMPLES_MAX / many.len() + 1 {
-            assert_eq!(refusal(hand_in(&mut node, &many)), None);
-            assert!(queue.try_recv().is_ok());
-        }
-        assert_eq!(
-            refusal(hand_in(&mut node, &many)),
-            Some(RefusalKind::BadRequest)
-        );
+        let answer = family.ask(&mut node, Request::Backfill { bytes: vec![1; 99] });
+        assert_eq!(refusal(answer), Some(RefusalKind::BadRequest));
+        assert!(queue.try_recv().is_err());
     }
 
     #[test]

@@ -1,13 +1,13 @@
 //! GPUs: those that nobody used, those that are half empty, those that were held down.
 
-use super::{Advice, AdviceKind, Case, Finding, NodeUsed, Request, real};
+use super::{Advice, AdviceKind, Case, NodeUsed, Request, real};
 
-pub(super) fn rule(case: &Case<'_>) -> Finding {
+pub(super) fn rule(case: &Case<'_>) -> Option<Advice> {
     let idle = case.used.gpus_idle;
     if idle == 0 {
-        return Ok(None);
+        return None;
     }
-    case.too_little()?;
+    case.enough()?;
     let had = case.used.gpus_allocated;
     let rests_on = [
         ("gpus_allocated", real(had as u64)),
@@ -18,7 +18,7 @@ pub(super) fn rule(case: &Case<'_>) -> Finding {
             "none of its {had} GPUs did anything: is the program made for GPUs, and does it see them? Else leave \
              `gpus_per_node` out"
         );
-        return Advice::new(AdviceKind::Gpus, text, &rests_on).some();
+        return Some(Advice::new(AdviceKind::Gpus, text, &rests_on));
     }
     let works = case
         .nodes()
@@ -37,23 +37,20 @@ pub(super) fn rule(case: &Case<'_>) -> Finding {
             .iter()
             .all(|node| node.gpus.len() == asked as usize)
     });
-    let paste = case
-        .request()
-        .filter(|_| all_seen && case.is_one_of_many().is_ok())
-        .and_then(|request| {
-            let kind = request
-                .gpus_per_node
-                .as_deref()?
-                .rsplit_once(':')
-                .map(|(kind, _)| kind);
-            Some(kind.map_or_else(
-                || format!("gpus_per_node = {works}"),
-                |kind| format!("gpus_per_node = \"{kind}:{works}\""),
-            ))
-        });
+    let paste = case.own_request().filter(|_| all_seen).and_then(|request| {
+        let kind = request
+            .gpus_per_node
+            .as_deref()?
+            .rsplit_once(':')
+            .map(|(kind, _)| kind);
+        Some(kind.map_or_else(
+            || format!("gpus_per_node = {works}"),
+            |kind| format!("gpus_per_node = \"{kind}:{works}\""),
+        ))
+    });
     let advice = Advice::new(AdviceKind::Gpus, text, &rests_on);
-    Ok(Some(match paste {
+    Some(match paste {
         Some(line) => advice.pasting("resources", line),
         None => advice,
-    }))
+    })
 }

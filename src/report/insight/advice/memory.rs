@@ -1,6 +1,6 @@
 //! Memory: what a node's share of the run held at most, with headroom.
 
-use super::{Advice, AdviceKind, Case, Finding, real};
+use super::{Advice, AdviceKind, Case, NodeUsed, real};
 use crate::foundation::units::Bytes;
 use crate::job::JobState;
 use crate::report::insight::limit::LimitKind;
@@ -10,23 +10,17 @@ const GIB: f64 = (1_u64 << 30) as f64;
 /// Memory of the last quarter of the run over that of the first three from which on it still grew.
 const GROWTH: f64 = 1.05;
 
-pub(super) fn rule(case: &Case<'_>) -> Finding {
-    let Some(request) = case.request() else {
-        return Ok(None);
-    };
-    let Some(asked) = request.memory_per_node_bytes() else {
-        return Ok(None);
-    };
-    case.is_one_of_many()?;
+pub(super) fn rule(case: &Case<'_>) -> Option<Advice> {
+    let asked = case.own_request()?.memory_per_node_bytes()?;
     let kills: u64 = case
         .nodes()
         .iter()
         .filter_map(|node| node.mem_oom_kills)
         .fold(0, u64::saturating_add);
     if case.state() == JobState::OutOfMemory || kills > 0 {
-        return more(case, asked, kills);
+        return Some(more(case, asked, kills));
     }
-    case.too_little()?;
+    case.enough()?;
     let peak = peak(case)?;
     let rests_on = [("mem_peak_bytes", peak), ("mem_asked_bytes", real(asked))];
     let share = peak / real(asked) * 100.0;
@@ -37,89 +31,51 @@ pub(super) fn rule(case: &Case<'_>) -> Finding {
         Bytes(asked)
     );
     if share >= MEM_NEAR {
-        if advised > room(case) {
-            return Err(format!("{used}, and the node has no more"));
-        }
         let text = format!("{used}: a little more, and it is killed");
-        return advice(case, text, advised, &rests_on).some();
+        return (advised <= room(case)).then(|| advice(case, text, advised, &rests_on));
     }
-    if share >= MEM_LOW || advised >= asked {
-        return Ok(None);
-    }
-    keeps_what_it_needs(case)?;
-    advice(case, used, advised, &rests_on).some()
+    let is_less = share < MEM_LOW && advised < asked && may_be_less(case);
+    is_less.then(|| advice(case, used, advised, &rests_on))
 }
 
-/// The most that the run held on a node, in bytes; else why that is not all that it may need.
-fn peak(case: &Case<'_>) -> Result<f64, String> {
-    if case.state() != JobState::Completed {
-        return Err("the run did not end well, so it may have needed more".to_owned());
-    }
-    let Some(peak) = case.most(|node| node.mem_peak_bytes.map(real)) else {
-        return Err("the memory of the run could not be measured".to_owned());
-    };
-    let readings = case
-        .nodes()
-        .iter()
-        .filter_map(|node| Some(node.sampled.as_ref()?.mem_readings))
-        .min();
-    if readings.is_none_or(|readings| real(readings) < LEAST_SAMPLES) {
-        return Err(format!(
-            "memory was read less than {LEAST_SAMPLES:.0} times"
-        ));
-    }
-    Ok(peak)
+/// The most that the run held on a node, in bytes; `None` where that may not be all that it needs.
+fn peak(case: &Case<'_>) -> Option<f64> {
+    let readings = |node: &NodeUsed| Some(node.sampled.as_ref()?.mem_readings);
+    let fewest = case.nodes().iter().filter_map(readings).min()?;
+    let is_sure = case.state() == JobState::Completed && real(fewest) >= LEAST_SAMPLES;
+    case.most(|node| node.mem_peak_bytes.map(real))
+        .filter(|_| is_sure)
 }
 
 /// As [`peak`], for a run that would be given no more than that.
-pub(super) fn needed(case: &Case<'_>) -> Result<f64, String> {
-    keeps_what_it_needs(case)?;
-    peak(case)
+pub(super) fn needed(case: &Case<'_>) -> Option<f64> {
+    peak(case).filter(|_| may_be_less(case))
 }
 
-/// Why less memory could hurt.
-fn keeps_what_it_needs(case: &Case<'_>) -> Result<(), String> {
-    if case.limit(&[LimitKind::Storage]).is_some() {
-        return Err(
-            "it waited for storage, and what it did not use served as cache of files".to_owned(),
-        );
-    }
-    if case.limit(&[LimitKind::Memory]).is_some() {
-        return Err("its tasks waited for memory".to_owned());
-    }
-    for (node, view) in case.nodes().iter().zip(&case.view.nodes) {
+/// False where less memory could hurt: it waited for memory, or for storage, for which what it did not use served as cache.
+fn may_be_less(case: &Case<'_>) -> bool {
+    let mut nodes = case.nodes().iter().zip(&case.view.nodes);
+    let may_hurt = nodes.any(|(node, view)| {
         let sampled = node.sampled.as_ref();
-        let early = sampled
-            .and_then(|sampled| sampled.mem_most_early_bytes)
-            .map(real);
-        let late = sampled
-            .and_then(|sampled| sampled.mem_most_late_bytes)
-            .map(real);
-        if early
+        let early = sampled.and_then(|sampled| sampled.mem_most_early_bytes);
+        let late = sampled.and_then(|sampled| sampled.mem_most_late_bytes);
+        let grows = early
             .zip(late)
-            .is_some_and(|(early, late)| late > GROWTH * early)
-        {
-            return Err(format!(
-                "its memory was still growing on {}: a longer run may need more",
-                node.node
-            ));
-        }
+            .is_some_and(|(early, late)| real(late) > GROWTH * real(early));
         // Files in memory belong to no process; only a cgroup's account has them.
         let is_own = |of: &str| of != "image";
         let mut storage = view.record.conditions.storage.iter();
         let in_memory = storage.any(|storage| storage.class == "tmpfs" && is_own(&storage.of));
-        if in_memory && view.record.cgroup.is_none() {
-            return Err(
-                "some of its files lie in memory, and without a cgroup they are not counted"
-                    .to_owned(),
-            );
-        }
-    }
-    Ok(())
+        grows || in_memory && view.record.cgroup.is_none()
+    });
+    !may_hurt
+        && case
+            .limit(&[LimitKind::Storage, LimitKind::Memory])
+            .is_none()
 }
 
 /// A run that was killed needs more; how much more is not known.
-fn more(case: &Case<'_>, asked: u64, kills: u64) -> Finding {
+fn more(case: &Case<'_>, asked: u64, kills: u64) -> Advice {
     let advised = rounded_up(real(asked) * MEM_MORE);
     let rests_on = [
         ("mem_asked_bytes", real(asked)),
@@ -130,10 +86,10 @@ fn more(case: &Case<'_>, asked: u64, kills: u64) -> Finding {
         let text = format!(
             "{text}, and the node has not much more: use more nodes, smaller batches or fewer workers"
         );
-        return Advice::new(AdviceKind::Memory, text, &rests_on).some();
+        return Advice::new(AdviceKind::Memory, text, &rests_on);
     }
     let text = format!("{text}; how much it needs is not known");
-    advice(case, text, advised, &rests_on).some()
+    advice(case, text, advised, &rests_on)
 }
 
 /// What the smallest node has; a twentieth is the system's.

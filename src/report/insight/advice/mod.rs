@@ -1,4 +1,4 @@
-//! What to ask for next time. Each rule says on which figures it rests, and why it says nothing where they are too few.
+//! What to ask for next time. Each rule says on which figures it rests, and says nothing where they are too few.
 
 mod cpus;
 mod gpus;
@@ -11,7 +11,7 @@ use serde::Serialize;
 use super::limit::{Limit, LimitKind};
 use super::threshold::{LEAST_COVERED, LEAST_SAMPLES, LEAST_SECONDS};
 use super::used::{NodeUsed, Used};
-use super::{Evidence, Request, RunView, Timing, Unmeasured, real};
+use super::{Evidence, Request, RunView, Timing, real};
 use crate::foundation::named_enum;
 use crate::foundation::units::display_seconds;
 use crate::job::JobState;
@@ -75,10 +75,6 @@ impl Advice {
             ..self
         }
     }
-
-    fn some(self) -> Finding {
-        Ok(Some(self))
-    }
 }
 
 /// What the rules look at.
@@ -90,9 +86,6 @@ pub(super) struct Case<'a> {
     /// From start to end of the job, in seconds.
     pub(super) ran_seconds: Option<f64>,
 }
-
-/// What a rule finds: advice, none, or why none may be given although it could be.
-type Finding = Result<Option<Advice>, String>;
 
 impl Case<'_> {
     fn state(&self) -> JobState {
@@ -117,43 +110,22 @@ impl Case<'_> {
         values?.into_iter().reduce(f64::max)
     }
 
-    /// Why the samples are too few to advise anything.
-    fn too_little(&self) -> Result<(), String> {
-        if !self.state().is_final() {
-            return Err("the run is still running".to_owned());
-        }
-        if self.view.run.nodes as usize > self.nodes().len()
-            && self.request().is_none_or(Request::is_everywhere)
-        {
-            return Err(format!(
-                "only {} of {} nodes have a record",
-                self.nodes().len(),
-                self.view.run.nodes
-            ));
-        }
+    /// `None` where the samples are too few to advise anything.
+    fn enough(&self) -> Option<()> {
+        let lacks_nodes = self.view.run.nodes as usize > self.nodes().len()
+            && self.request().is_none_or(Request::is_everywhere);
         let mut names: Vec<&str> = self.nodes().iter().map(|node| &*node.node).collect();
         names.sort_unstable();
-        if let Some(twice) = names.windows(2).find(|pair| pair[0] == pair[1]) {
-            return Err(format!(
-                "several commands ran on {}, and what they used together is not known",
-                twice[0]
-            ));
-        }
-        enough_to_limit(self.used)
+        // Of several commands on one node it is not known what they used together.
+        let is_twice = names.windows(2).any(|pair| pair[0] == pair[1]);
+        let has_enough = self.state().is_final() && !lacks_nodes && !is_twice;
+        enough_to_limit(self.used).ok().filter(|()| has_enough)
     }
 
-    /// An array's elements share what is asked for.
-    fn is_one_of_many(&self) -> Result<(), String> {
-        let is_array =
-            self.request().is_some_and(|request| request.is_array) || self.view.run.array.is_some();
-        if is_array {
-            Err(
-                "the elements of an array share the request, and one does not represent the others"
-                    .to_owned(),
-            )
-        } else {
-            Ok(())
-        }
+    /// `None` for an array's elements: they share what is asked for.
+    fn own_request(&self) -> Option<&Request> {
+        let request = self.view.request?;
+        (!request.is_array && self.view.run.array.is_none()).then_some(request)
     }
 }
 
@@ -180,7 +152,7 @@ pub(super) fn enough_to_limit(used: &Used) -> Result<(), String> {
         }
         let Some(sampled) = &node.sampled else {
             return Err(format!(
-                "the samples of {} are not there, or were not read",
+                "the samples of {} are missing, or were not read",
                 node.node
             ));
         };
@@ -201,26 +173,15 @@ pub(super) fn enough_to_limit(used: &Used) -> Result<(), String> {
     Ok(())
 }
 
-/// All advice for the run, and why there is none on what was asked for.
-pub(super) fn advise(case: &Case<'_>) -> (Vec<Advice>, Vec<Unmeasured>) {
-    type Rule = fn(&Case<'_>) -> Finding;
-    let rules: [(AdviceKind, Rule); 6] = [
-        (AdviceKind::Walltime, walltime::rule),
-        (AdviceKind::Memory, memory::rule),
-        (AdviceKind::Cpus, cpus::rule),
-        (AdviceKind::Gpus, gpus::rule),
-        (AdviceKind::Storage, program::storage),
-        (AdviceKind::Workers, program::workers),
+/// All advice for the run.
+pub(super) fn advise(case: &Case<'_>) -> Vec<Advice> {
+    let rules: [fn(&Case<'_>) -> Option<Advice>; 6] = [
+        walltime::rule,
+        memory::rule,
+        cpus::rule,
+        gpus::rule,
+        program::storage,
+        program::workers,
     ];
-    let (mut advice, mut withheld) = (Vec::new(), Vec::new());
-    for (kind, rule) in rules {
-        match rule(case) {
-            Ok(found) => advice.extend(found),
-            Err(why) => withheld.push(Unmeasured {
-                what: format!("advice/{}", kind.as_str()),
-                why,
-            }),
-        }
-    }
-    (advice, withheld)
+    rules.iter().filter_map(|rule| rule(case)).collect()
 }

@@ -1,14 +1,12 @@
 //! What the program itself could do otherwise: where its data lie, who prepares them, what it does beside training.
 
-use super::{Advice, AdviceKind, Case, Finding};
+use super::{Advice, AdviceKind, Case};
 use crate::job::StorageClass;
 use crate::report::insight::limit::LimitKind;
 
-pub(super) fn storage(case: &Case<'_>) -> Finding {
-    let Some(limit) = case.limit(&[LimitKind::Storage]) else {
-        return Ok(None);
-    };
-    case.too_little()?;
+pub(super) fn storage(case: &Case<'_>) -> Option<Advice> {
+    let limit = case.limit(&[LimitKind::Storage])?;
+    case.enough()?;
     // Where the site has no own storage, the preference would have no effect.
     let class = case.request().and_then(|request| request.storage);
     let better = class.filter(|class| *class < StorageClass::Ssd);
@@ -16,36 +14,32 @@ pub(super) fn storage(case: &Case<'_>) -> Finding {
         rests_on: limit.rests_on.clone(),
         ..Advice::new(AdviceKind::Storage, text, &[])
     };
-    match better {
+    Some(match better {
         Some(class) => {
             let class = class.as_str();
             let line = format!("prefer = \"{}\"", StorageClass::Ssd.as_str());
             advice(format!("{}; its storage is of class `{class}`", limit.text))
                 .pasting("storage", line)
-                .some()
         }
         None => advice(format!(
             "{}: read the data from a faster storage, in fewer and larger files",
             limit.text
-        ))
-        .some(),
-    }
+        )),
+    })
 }
 
-pub(super) fn workers(case: &Case<'_>) -> Finding {
+pub(super) fn workers(case: &Case<'_>) -> Option<Advice> {
     let has_gpus = case.used.gpus_allocated > case.used.gpus_idle;
-    let Some(limit) = case.limit(&[LimitKind::OneThread]) else {
-        return Ok(None);
-    };
-    case.too_little()?;
+    let limit = case.limit(&[LimitKind::OneThread])?;
+    case.enough()?;
     let what = if has_gpus {
         "let worker processes prepare the data (PyTorch: `num_workers`, tf.data: `num_parallel_calls`)"
     } else {
         "if the program cannot use more, ask for one CPU"
     };
     let text = format!("{}; {what}", limit.text);
-    Ok(Some(Advice {
+    Some(Advice {
         rests_on: limit.rests_on.clone(),
         ..Advice::new(AdviceKind::Workers, text, &[])
-    }))
+    })
 }

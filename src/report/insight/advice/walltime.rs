@@ -1,6 +1,6 @@
 //! The time limit: what the run took, or would have taken, with headroom.
 
-use super::{Advice, AdviceKind, Case, Finding, real};
+use super::{Advice, AdviceKind, Case, real};
 use crate::foundation::units::{Walltime, display_seconds};
 use crate::job::JobState;
 use crate::report::insight::threshold::{HEADROOM, LEAST_EPOCHS, LEAST_SECONDS, TIME_LOW};
@@ -8,38 +8,22 @@ use crate::report::insight::threshold::{HEADROOM, LEAST_EPOCHS, LEAST_SECONDS, T
 /// No limit shorter than this is advised, in seconds.
 const LEAST_LIMIT: u64 = 300;
 
-pub(super) fn rule(case: &Case<'_>) -> Finding {
-    let Some(request) = case.request() else {
-        return Ok(None);
-    };
-    let Some(asked) = request.walltime_seconds else {
-        return Ok(None);
-    };
+pub(super) fn rule(case: &Case<'_>) -> Option<Advice> {
+    let request = case.own_request()?;
+    let asked = request.walltime_seconds?;
     match case.state() {
         JobState::Timeout => longer(case, asked, request.queue_walltime_seconds),
         JobState::Completed => shorter(case, asked),
-        _ => Ok(None),
+        _ => None,
     }
 }
 
-fn shorter(case: &Case<'_>, asked: u64) -> Finding {
-    let Some(ran) = case.ran_seconds else {
-        return Err("its start or its end is not known".to_owned());
-    };
+fn shorter(case: &Case<'_>, asked: u64) -> Option<Advice> {
+    let ran = case.ran_seconds?;
     let share = ran / real(asked) * 100.0;
-    if share >= TIME_LOW {
-        return Ok(None);
-    }
-    case.is_one_of_many()?;
-    if ran < LEAST_SECONDS {
-        return Err(format!(
-            "it ran for {}, less than {LEAST_SECONDS:.0} s",
-            display_seconds(ran)
-        ));
-    }
     let advised = rounded_up(ran * HEADROOM);
-    if advised >= asked {
-        return Ok(None);
+    if share >= TIME_LOW || ran < LEAST_SECONDS || advised >= asked {
+        return None;
     }
     let text = format!(
         "it took {} of {} ({share:.0}%)",
@@ -50,35 +34,19 @@ fn shorter(case: &Case<'_>, asked: u64) -> Finding {
         ("ran_seconds", ran),
         ("walltime_asked_seconds", real(asked)),
     ];
-    Advice::new(AdviceKind::Walltime, text, &rests_on)
-        .pasting("resources", line(advised))
-        .some()
+    let advice = Advice::new(AdviceKind::Walltime, text, &rests_on);
+    Some(advice.pasting("resources", line(advised)))
 }
 
 /// What a run that was cut off would have needed, by its epochs.
-fn longer(case: &Case<'_>, asked: u64, most: Option<u64>) -> Finding {
-    let Some(timing) = case.timing else {
-        return Err(
-            "it ran into its time limit, and no epoch was timed that would tell how long it needs"
-                .to_owned(),
-        );
-    };
-    let epochs = timing
-        .epochs
-        .as_ref()
-        .filter(|epochs| !epochs.is_warmup && real(epochs.count as u64) >= LEAST_EPOCHS);
-    let Some((epochs, planned)) = epochs.zip(timing.epochs_planned) else {
-        return Err(format!(
-            "it ran into its time limit, and fewer than {LEAST_EPOCHS:.0} epochs were timed or their number is not known"
-        ));
-    };
-    let Some(left) = planned
-        .checked_sub(timing.epochs_completed)
-        .filter(|left| *left > 0)
-    else {
-        return Err("it ran into its time limit after its last epoch".to_owned());
-    };
-    case.is_one_of_many()?;
+fn longer(case: &Case<'_>, asked: u64, most: Option<u64>) -> Option<Advice> {
+    let timing = case.timing?;
+    let planned = timing.epochs_planned?;
+    let left = planned.checked_sub(timing.epochs_completed)?;
+    let epochs = timing.epochs.as_ref()?;
+    if left == 0 || epochs.is_warmup || real(epochs.count as u64) < LEAST_EPOCHS {
+        return None;
+    }
     let ran = case.ran_seconds.unwrap_or_else(|| real(asked));
     // The epoch that was cut off is repeated.
     let needed = ran + real(left) * epochs.mean_seconds;
@@ -98,12 +66,11 @@ fn longer(case: &Case<'_>, asked: u64, most: Option<u64>) -> Finding {
         let text = format!(
             "{text}: more than the {most} of its queue; resume from a checkpoint in a second run"
         );
-        return Advice::new(AdviceKind::Walltime, text, &rests_on).some();
+        return Some(Advice::new(AdviceKind::Walltime, text, &rests_on));
     }
     let advised = most.map_or(advised, |most| advised.min(most));
-    Advice::new(AdviceKind::Walltime, text, &rests_on)
-        .pasting("resources", line(advised))
-        .some()
+    let advice = Advice::new(AdviceKind::Walltime, text, &rests_on);
+    Some(advice.pasting("resources", line(advised)))
 }
 
 /// The line of the job file for a time limit in seconds.
