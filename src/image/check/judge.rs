@@ -2,7 +2,7 @@
 
 use nix::sys::signal::Signal;
 
-use crate::config::VersionRange;
+use crate::config::{VersionRange, release};
 use crate::image::catalogue::{Accelerator, Entry};
 
 use crate::image::check::Findings;
@@ -170,14 +170,24 @@ fn maker(accelerator: Accelerator) -> &'static str {
 /// Whether a version is the claimed one: the same numbers as far as the claim goes, so that 2.1 is 2.1.3 and never 2.10, and the same
 /// suffix of a preview. What follows a `+` says who built it and is left out (PEP 440, local versions).
 fn fits(claimed: &str, found: &str) -> bool {
-    let (numbers, suffix) = crate::config::release(claimed);
-    let (found_numbers, found_suffix) = crate::config::release(found);
-    // 2.1 is 2.1.0.
-    let exact = format!("{found_numbers}.0.0");
-    let [Ok(claimed), Ok(found)] = [numbers, &exact].map(VersionRange::parse) else {
-        return claimed == found;
+    let parts = |version: &str| {
+        let version = version.trim_start_matches('v').split('+').next();
+        let version = version.unwrap_or_default();
+        let numbers = release(version).0;
+        let mut rest = version[numbers.len()..].split(['.', '-', '_']);
+        let word = rest.find(|word| !word.is_empty()).unwrap_or_default();
+        let preview = release(&format!("0{word}")).1;
+        (
+            numbers.to_owned(),
+            preview.filter(|suffix| !suffix.starts_with("post")),
+        )
     };
-    suffix == found_suffix && claimed.holds(&found)
+    let ((claimed, preview), (found, found_preview)) = (parts(claimed), parts(found));
+    let range = VersionRange::parse(&claimed);
+    // 2.1 is 2.1.0.
+    let exact = VersionRange::parse(&format!("{found}.0.0"));
+    let is_in_range = range.is_ok_and(|range| exact.is_ok_and(|exact| range.holds(&exact)));
+    preview == found_preview && (is_in_range || claimed == found)
 }
 
 fn judge_compilers(claims: &Entry, best: &Try, found: &mut Findings) {
