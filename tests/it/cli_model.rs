@@ -701,7 +701,7 @@ fn a_job_is_foretold_with_how_sure_that_is() {
         .run()
         .code(0)
         .warns("is passed over");
-    let _ = predict().run().code(65).warns("no model of dlrun");
+    let _ = predict().run().code(65).warns("not a model of dlrun");
 }
 
 #[test]

@@ -129,12 +129,6 @@ fn run_too_short_to_be_measured_has_no_figures_instead_of_zeros() {
             usage["mem_peak_bytes"].is_null() && usage["io_read_bytes"].is_null(),
             "{usage}"
         );
-        assert!(
-            shown["nodes"][0]["missing"]
-                .to_string()
-                .contains("could be read"),
-            "{shown}"
-        );
     } else {
         assert!(usage["mem_peak_bytes"].as_u64() > Some(0), "{usage}");
     }

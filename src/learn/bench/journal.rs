@@ -1,5 +1,5 @@
 //! What has been run of a matrix: a head, and a journal of one JSON object a line to which is only added. A line is written
-//! before its job is handed over, so that whoever is killed at any point knows afterwards which jobs may be there.
+//! before its job is submitted, so that a command that is killed at any point knows afterwards which jobs may exist.
 
 use std::collections::BTreeMap;
 

@@ -79,7 +79,7 @@ fn stretch_of_cell(state: &State<'_>, cell: usize, noise: f64) -> Option<f64> {
     if evidence.precision <= 0.0 {
         return None;
     }
-    // A cell that decides alone about its row says nothing of how well others foretell it.
+    // A cell that decides alone about its row says nothing of how well others predict it.
     let free = 1.0 - state.leverage[cell];
     if free < 0.02 {
         return None;

@@ -16,7 +16,7 @@ const HELP: &str = "\
 dlrund watches all dlrun runs of this node: CPU, memory, I/O and GPUs.
 
 Usage: dlrund [--config FILE]                run until SIGTERM; systemd starts it so
-       dlrund check-config [--config FILE]   say what the configuration means, and what is wrong with it
+       dlrund check-config [--config FILE]   show what the configuration means, and what is wrong with it
        dlrund --help | --version
 
   --config FILE   instead of /etc/dlrun/dlrund.toml; FILE's directory may hold further files in dlrund.conf.d

@@ -8,7 +8,7 @@ use crate::record::{
     Event, EventKind, Gap, GpuFacts, Missing, NodeRecord, Sample, Usage, add_gpu_readings, add_new,
 };
 
-/// Events that the watcher keeps of its own; the oldest go first. A daemon that comes and goes all day must not fill the
+/// Events that the watcher itself keeps; the oldest go first. A daemon that comes and goes all day must not fill the
 /// record.
 const MAX_EVENTS: usize = 128;
 

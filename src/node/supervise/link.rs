@@ -38,7 +38,7 @@ pub(super) struct Link {
     pub(super) socket: Option<PathBuf>,
     pub(super) placed: Option<Box<Placed>>,
     daemon: Option<Daemon>,
-    /// An attempt under way, on a thread of its own: a daemon that hangs must cost neither samples nor the job's end.
+    /// An attempt under way, on a separate thread: a daemon that hangs must cost neither samples nor the job's end.
     attempt: Option<Receiver<Outcome>>,
     pub(super) retry_at: Option<Instant>,
     pause: Duration,

@@ -38,7 +38,7 @@ pub fn mint(
     let names = (user_name(), hostname.to_owned());
     let submitted = plan.begun_run(run_id.clone(), now_ms(), names, context.job_id.clone());
     let record = RunRecord {
-        // Each element of an array makes a run of its own.
+        // Each element of an array is a separate run.
         array: submitted
             .array
             .as_ref()

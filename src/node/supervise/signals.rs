@@ -29,7 +29,7 @@ const FORWARDED: [Signal; 7] = [
 pub(super) enum Sender {
     /// The process that started us: the batch shell, which passes on what it got.
     Parent,
-    /// Whoever signals a whole group or job: a process of our own group (`kill 0`), the kernel for a terminal, Slurm at a batch
+    /// A sender that signals a whole group or job: a process of our own group (`kill 0`), the kernel for a terminal, Slurm at a batch
     /// job, of which it signals the batch script alone or everybody.
     Everybody,
     /// Anybody else: PBS's MOM, a user.

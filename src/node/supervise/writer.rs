@@ -1,4 +1,4 @@
-//! Writes a node's records, on a thread of its own: the state directory may be slow, full or gone.
+//! Writes a node's records, on a separate thread: the state directory may be slow, full or gone.
 
 use std::collections::BTreeSet;
 use std::sync::mpsc::{Receiver, Sender, SyncSender, channel, sync_channel};

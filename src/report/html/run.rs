@@ -23,7 +23,7 @@ pub(super) fn write(html: &mut Html, place: usize, run: &Run, is_one_of_several:
         }
         pairs(html, &facts::of_run(run));
         html.markup("<h3>In short</h3>");
-        pairs(html, &in_short(run));
+        pairs(html, &in_short(run).0);
         limits(html, run);
         advice(html, run);
         html.markup("<h3>Over time</h3>");
@@ -35,23 +35,20 @@ pub(super) fn write(html: &mut Html, place: usize, run: &Run, is_one_of_several:
     });
 }
 
-/// The figures that say most: their names and values.
-type Figures = Vec<(&'static str, String)>;
+/// The figures that say most: name, value, and what is written beside it. What is not known is left out.
+#[derive(Default)]
+struct Figures(Vec<(&'static str, String)>);
 
-/// Adds a figure with what is written beside it; what is not known is left out.
-fn add(figures: &mut Figures, name: &'static str, value: Option<String>, more: &str) {
-    let text = |value: String| format!("{value} {more}").trim_end().to_owned();
-    figures.extend(value.map(|value| (name, text(value))));
+impl Figures {
+    fn add(&mut self, name: &'static str, value: Option<String>, more: &str) {
+        let text = |value: String| format!("{value} {more}").trim_end().to_owned();
+        self.0.extend(value.map(|value| (name, text(value))));
+    }
 }
 
 fn in_short(run: &Run) -> Figures {
-    let mut figures = Figures::new();
-    add(
-        &mut figures,
-        "ran for",
-        facts::wall_seconds(run).map(duration),
-        "",
-    );
+    let mut figures = Figures::default();
+    figures.add("ran for", facts::wall_seconds(run).map(duration), "");
     if let Some(timing) = run.timing() {
         timed(&mut figures, timing);
     }
@@ -66,12 +63,7 @@ fn timed(figures: &mut Figures, timing: &Timing) {
         Some(planned) => format!("of {} planned", count(planned)),
         None => String::new(),
     };
-    add(
-        figures,
-        "epochs",
-        Some(count(timing.epochs_completed)),
-        &more,
-    );
+    figures.add("epochs", Some(count(timing.epochs_completed)), &more);
     if let Some(times) = &timing.epochs {
         let warm = if times.is_warmup {
             ", warm-up only"
@@ -79,25 +71,15 @@ fn timed(figures: &mut Figures, timing: &Timing) {
             ""
         };
         let more = format!("median of {}, {}{warm}", times.count, times.source.as_str());
-        add(
-            figures,
-            "steady epoch",
-            Some(duration(times.median_seconds)),
-            &more,
-        );
-        add(
-            figures,
-            "p95 of epochs",
-            times.p95_seconds.map(duration),
-            "",
-        );
+        figures.add("steady epoch", Some(duration(times.median_seconds)), &more);
+        figures.add("p95 of epochs", times.p95_seconds.map(duration), "");
         let first = times.first_seconds.map(duration);
-        add(figures, "first epoch", first, "warm-up in it");
+        figures.add("first epoch", first, "warm-up in it");
     }
     if let Some(steps) = timing.steps {
         let (source, p95) = (steps.source.as_str(), duration(steps.p95_seconds));
         let more = format!("median, {source}; p95 {p95}");
-        add(figures, "step", Some(duration(steps.median_seconds)), &more);
+        figures.add("step", Some(duration(steps.median_seconds)), &more);
     }
     if let Some(rate) = timing.samples_per_second {
         let from = match rate.from {
@@ -106,15 +88,15 @@ fn timed(figures: &mut Figures, timing: &Timing) {
             "steps" => "steps times the batch",
             other => other,
         };
-        add(figures, "samples a second", Some(short(rate.value)), from);
+        figures.add("samples a second", Some(short(rate.value)), from);
     }
     let stated = timing.throughput_stated.as_ref();
     let stated = stated.map(|stated| format!("{} {}", short(stated.value), stated.unit));
-    add(figures, "rate as printed", stated, "");
+    figures.add("rate as printed", stated, "");
     let evaluation = timing.evaluation_seconds.map(duration);
-    add(figures, "evaluation", evaluation, "of an epoch");
+    figures.add("evaluation", evaluation, "of an epoch");
     let checkpoints = timing.checkpoint_seconds.map(duration);
-    add(figures, "checkpoints", checkpoints, "of an epoch");
+    figures.add("checkpoints", checkpoints, "of an epoch");
 }
 
 /// What was used, over all nodes.
@@ -136,34 +118,18 @@ fn used(figures: &mut Figures, run: &Run) {
     let energy = used.gpu_energy_joules.map(joules);
     let efficiency = used.cpu_efficiency_ratio.map(percent);
     let memory = most(|node| node.mem_peak_bytes.map(real)).map(bytes);
-    add(
-        figures,
+    figures.add(
         "CPUs busy",
         most(|node| node.cpus_busy_mean).map(short),
         each,
     );
-    add(
-        figures,
-        "CPU efficiency",
-        efficiency,
-        "of the CPUs it was given",
-    );
-    add(figures, "memory", memory, "most on a node");
-    add(
-        figures,
-        "read",
-        sum(|node| node.io_read_bytes),
-        "from storage",
-    );
-    add(
-        figures,
-        "written",
-        sum(|node| node.io_write_bytes),
-        "to storage",
-    );
-    add(figures, "GPUs busy", busy, &gpus);
-    add(figures, "idle GPUs", idle, "given and never used");
-    add(figures, "GPU energy", energy, "nothing else is measured");
+    figures.add("CPU efficiency", efficiency, "of the CPUs it was given");
+    figures.add("memory", memory, "most on a node");
+    figures.add("read", sum(|node| node.io_read_bytes), "from storage");
+    figures.add("written", sum(|node| node.io_write_bytes), "to storage");
+    figures.add("GPUs busy", busy, &gpus);
+    figures.add("idle GPUs", idle, "given and never used");
+    figures.add("GPU energy", energy, "nothing else is measured");
 }
 
 /// Kilojoules, or kilowatt-hours of much.

@@ -9,7 +9,7 @@ use crate::record::{NodeRecord, RunRecord, Status};
 /// What was asked for, as the plan has it; `None`: the line was left out and the site's default held.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Request {
-    /// Whom.
+    /// The scheduler that was asked.
     pub scheduler: SchedulerKind,
     /// Nodes.
     pub nodes: u32,

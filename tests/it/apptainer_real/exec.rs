@@ -110,7 +110,7 @@ fn events_come_out_of_the_container() {
                 .as_array()
                 .expect("flags")
                 .clone();
-            let why = "where the program may tell how far it is (DLRUN_EVENTS)";
+            let why = "where the program may report its progress (DLRUN_EVENTS)";
             assert!(flags.iter().any(|flag| flag["why"] == why), "{flags:?}");
             let storage = &shown["nodes"][0]["conditions"]["storage"];
             assert!(

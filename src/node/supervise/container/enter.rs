@@ -102,7 +102,7 @@ pub(crate) fn enter(
     };
     let with_own_reason = |Reason { flag, why }: Reason| {
         let why = if is_for(&flag, &events) {
-            "where the program may tell how far it is (DLRUN_EVENTS)".to_owned()
+            "where the program may report its progress (DLRUN_EVENTS)".to_owned()
         } else if is_for(&flag, &link) {
             "the working directory by its name in the job file".to_owned()
         } else {
@@ -182,7 +182,7 @@ struct Decided {
     unasked: Option<String>,
 }
 
-/// Asks the node on a thread of its own, which may hang.
+/// Asks the node on a separate thread, which may hang.
 fn decide(
     container: &Container,
     bare: &[OsString],

@@ -75,7 +75,7 @@ fn owner_of(dir: &Path) -> Option<Process> {
     })
 }
 
-/// Removes what killed supervisors and watchers left on this node, on a thread of its own.
+/// Removes what killed supervisors and watchers left on this node, on a separate thread.
 pub(crate) fn sweep() {
     std::thread::spawn(|| {
         let before = SystemTime::now().checked_sub(LEFT_ALONE);

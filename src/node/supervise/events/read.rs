@@ -202,7 +202,7 @@ impl EventFile {
     fn try_open(&self) -> Result<Opened, String> {
         let is_regular = |mode| SFlag::from_bits_truncate(mode) & SFlag::S_IFMT == SFlag::S_IFREG;
         let other = || "something else than a regular file was put in its place".to_owned();
-        // Looked at first: opening a pipe would wake whoever wants to write to it.
+        // Looked at first: opening a pipe would wake a process that wants to write to it.
         if !self
             .stat_name()
             .is_ok_and(|found| is_regular(found.st_mode))
