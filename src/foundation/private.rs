@@ -244,6 +244,17 @@ impl PrivateDir {
         Self::create_in_shared(&shared.join(format!("{name}-{random:016x}")))
     }
 
+    /// The directory that [`PrivateDir::of_user`] would give, where it is there.
+    #[must_use]
+    pub fn find_of_user(shared: &Path) -> Option<Self> {
+        let user = geteuid().as_raw();
+        let name = format!("dlrun-{user}");
+        match owner_at(&shared.join(&name))? {
+            owner if owner == user => Self::open(&shared.join(&name)).ok(),
+            _ => Self::beside(shared, &name),
+        }
+    }
+
     /// The first own NAME-RANDOM.
     fn beside(shared: &Path, name: &str) -> Option<Self> {
         let beside = format!("{name}-");

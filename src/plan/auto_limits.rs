@@ -3,11 +3,12 @@
 //! A limit that is too low kills a healthy job, so nothing here rests on a guess: neither on the performance model nor on runs
 //! that are only similar.
 
+use super::PlannedResources;
 use super::decisions::Resolver;
 use super::forecast_text::{self, whole_bytes};
 use super::similar_runs::{Ladder, Needed};
-
-use crate::config::site::{NodeType, Queue, SiteModel};
+use super::site_check::wanted;
+use crate::config::site::{self, NodeType, Queue, SiteModel, Wanted};
 use crate::foundation::units::{Bytes, Walltime, display_seconds};
 use crate::job::Asked;
 
@@ -92,10 +93,7 @@ impl Resolver<'_> {
                     "the scheduler spreads the tasks over nodes as it likes".to_owned(),
                 ),
                 Some(needed) => self.memory_of(&needed, &place),
-                None if place.is_local => {
-                    (None, format!("a local job may use all there is; {nearest}"))
-                }
-                None => (None, format!("the site's default holds; {nearest}")),
+                None => share(resources, &place, &nearest),
             };
             self.plan.resources.memory = memory;
             self.settle_limit("memory", memory, why);
@@ -164,13 +162,19 @@ impl Resolver<'_> {
                 format!("queue `{name}` allows {limit}; {nearest}"),
             );
         }
-        let queues = place.queues();
-        let default = queues.iter().find_map(|queue| queue.default_walltime);
-        let default = default.map_or_else(String::new, |default| format!(" of {default}"));
-        let why = format!(
-            "queue `{name}` reports no longest time, and its default{default} holds; {nearest}"
-        );
-        (None, why)
+        if let Some(default) = place
+            .queues()
+            .iter()
+            .find_map(|queue| queue.default_walltime)
+        {
+            self.plan.warnings.push(format!(
+                "walltime is left out, and queue `{name}` gives {default} to jobs that ask for none: write a limit if that is too short"
+            ));
+        }
+        (
+            None,
+            format!("queue `{name}` reports no longest time, and its default holds; {nearest}"),
+        )
     }
 
     fn memory_of(&mut self, needed: &Needed, place: &Place) -> Settled<Bytes> {
@@ -208,6 +212,45 @@ impl Resolver<'_> {
     }
 }
 
+/// What of a node's memory goes with the CPUs, or the GPUs, that are asked for.
+fn share(resources: &PlannedResources, place: &Place, nearest: &str) -> Settled<Bytes> {
+    if place.is_local {
+        return (None, format!("a local job may use all there is; {nearest}"));
+    }
+    if place.site.as_ref().and_then(|site| site.accounts_memory) == Some(false) {
+        return (
+            None,
+            format!("the scheduler does not account memory here; {nearest}"),
+        );
+    }
+    let gpus = resources.gpus_on_node();
+    let wanted = Wanted {
+        memory: None,
+        walltime: None,
+        ..wanted(resources, gpus.as_deref(), None)
+    };
+    let fitting = place.nodes().filter(|node| site::serves(node, &wanted));
+    let shares = fitting
+        .filter_map(|node| Some((node.up, share_of(node, &wanted, resources.exclusive)?, node)));
+    // Most nodes are of this kind, so the job waits for no rare one.
+    let Some((_, share, node)) = shares.max_by_key(|(up, share, _)| (*up, *share)) else {
+        return (
+            None,
+            format!("no memory of nodes is known, and the site's default holds; {nearest}"),
+        );
+    };
+    let of = site::described(node);
+    let what = if resources.exclusive {
+        "all memory"
+    } else {
+        "the job's share of the memory"
+    };
+    (
+        Some(share),
+        format!("{what} of a node with {of}; {nearest}"),
+    )
+}
+
 /// What a limit rests on: `same script, same arguments: 4 runs, the longest took 5 min 35 s`.
 fn basis_text(needed: &Needed, most: &str, shown: impl Fn(f64) -> String) -> String {
     let numbers = if needed.same_numbers {
@@ -230,6 +273,22 @@ fn basis_text(needed: &Needed, most: &str, shown: impl Fn(f64) -> String) -> Str
         ));
     }
     words
+}
+
+/// The memory that goes with a job's part of a node, in whole mebibytes, since schedulers count in these.
+fn share_of(node: &NodeType, wanted: &Wanted<'_>, whole: bool) -> Option<Bytes> {
+    let memory = node.memory?.0;
+    if whole {
+        return Some(Bytes(memory >> 20 << 20));
+    }
+    let part = |asked: u64, has: u64| -> Option<u128> {
+        (has > 0).then(|| u128::from(memory) * u128::from(asked.min(has)) / u128::from(has))
+    };
+    let cpus = part(wanted.cpus_per_node(), u64::from(node.cpus?))?;
+    let gpus: u64 = node.gpus.iter().map(|(_, count)| u64::from(*count)).sum();
+    let gpus = part(wanted.gpus().map_or(0, |(_, count)| u64::from(count)), gpus).unwrap_or(0);
+    let share = u64::try_from(cpus.max(gpus)).ok()?;
+    Some(Bytes(share >> 20 << 20)).filter(|share| share.0 > 0)
 }
 
 /// The time limit: what such runs took, the reserve, and the job's end, rounded up. `None`: no limit is so long.

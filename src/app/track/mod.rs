@@ -16,7 +16,7 @@ use crate::foundation::diagnostic::chain;
 use crate::foundation::private::FileError;
 use crate::job::{ArraySpec, JobState, RunId};
 use crate::plan::Plan;
-use crate::record::rundir::{Reading, RunDir, StateDir};
+use crate::record::rundir::{Reading, RunDir, StateDir, deliver_late};
 use crate::record::store::{Store, StoreFault};
 use crate::record::{Element, MeasureKey, QueueEntry, RunRecord, RunRow, Status};
 use crate::scheduler::{adapter_for, output_file};
@@ -121,6 +121,7 @@ impl<'a> Tracker<'a> {
     /// Brings every run that may still change up to date in the index, as far as its state goes: what a run that is still running
     /// has measured is taken in when it is over, or when it is asked for by name.
     pub(crate) fn refresh_unfinished(&mut self, history: bool) -> Result<(), Error> {
+        deliver_late(&self.state);
         self.discover()?;
         let oldest = now_ms().saturating_sub(FORGET_AFTER_MS);
         let mut rows = self.store.unfinished()?;
@@ -198,6 +199,7 @@ impl<'a> Tracker<'a> {
         run_ids: &[RunId],
         history: bool,
     ) -> Result<Vec<Tracked>, Error> {
+        deliver_late(&self.state);
         let mut due = Vec::new();
         for run_id in run_ids {
             let opened = self

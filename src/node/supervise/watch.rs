@@ -21,6 +21,7 @@ use crate::foundation::clock::{self, now_ms};
 use crate::observe::client::ClientError;
 use crate::observe::monitor;
 use crate::plan::{hidden_values, masked_line};
+use crate::record::rundir::keep_late;
 use crate::record::{
     EventKind, HostFacts, Missing, NodeRecord, NodeState, Progress, Sample, WatcherCost,
     encode_segments,
@@ -417,12 +418,35 @@ impl Watch {
             .writer
             .flush(deadline.saturating_duration_since(Instant::now()))
         {
-            tracing::warn!(why, "the last record did not reach the disk in time");
+            self.keep_for_later(state, ended, &why);
         }
         // Where the supervisor was killed, the command may continue.
         if let Some(file) = self.handover.events.as_ref().filter(|_| ended.is_some()) {
             events::remove(file);
         }
+    }
+
+    /// Keeps the last record on the node: the next dlrun here that can writes it into the state directory.
+    fn keep_for_later(&mut self, state: NodeState, ended: Option<&Ended>, why: &str) {
+        let mut record = self.record_of_now(state, ended);
+        record
+            .missing
+            .push(Missing::new("segments", format!("the last samples: {why}")));
+        let record = self.link.fitted_record(&record);
+        let context = &self.handover.context;
+        // A command without a run has no place.
+        let state_dir = context
+            .run_id
+            .as_ref()
+            .and(context.state_dir.as_ref())
+            .map(|dir| dir.to_string_lossy());
+        let is_kept =
+            state_dir.is_some_and(|dir| keep_late(&dir, self.link.placed.is_some(), &record));
+        tracing::warn!(
+            why,
+            is_kept,
+            "the last record did not reach the disk in time"
+        );
     }
 
     fn add_last(&mut self) {

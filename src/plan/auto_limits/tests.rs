@@ -112,15 +112,15 @@ fn limits_come_from_runs_that_are_alike_and_say_so() {
 #[test]
 fn without_runs_that_are_alike_the_queue_and_the_nodes_decide() {
     let none = plan(JOB, &facts());
-    assert_eq!(limits(&none), (Some(86_400), None));
+    assert_eq!(limits(&none), (Some(86_400), Some(4096)));
     assert_eq!(
         decision(&none, "walltime").why,
         "queue `batch` allows 24h; no run of this program is recorded"
     );
     let why = &decision(&none, "memory").why;
-    assert_eq!(
-        why,
-        "the site's default holds; no run of this program is recorded"
+    assert!(
+        why.starts_with("the job's share of the memory of a node with 16 CPUs, 64GiB; no run"),
+        "{why}"
     );
 
     let other = JOB.replace("\"5\"", "\"50\"");
@@ -139,7 +139,7 @@ fn without_runs_that_are_alike_the_queue_and_the_nodes_decide() {
     );
 
     let one = plan(JOB, &after(vec![ran(JOB, &facts(), 60.0, DONE)]));
-    assert_eq!(limits(&one), (Some(86_400), None));
+    assert_eq!(limits(&one), (Some(86_400), Some(4096)));
     assert!(
         decision(&one, "walltime")
             .why
@@ -162,13 +162,22 @@ fn what_the_site_does_not_tell_is_left_out_with_the_reason() {
     site.queues[0].default_walltime = Some(Walltime(3600));
     let open = plan(JOB, &facts);
     assert_eq!(limits(&open), (None, None));
-
+    assert!(
+        decision(&open, "memory")
+            .why
+            .starts_with("the scheduler does not account memory here")
+    );
     assert!(
         decision(&open, "walltime")
             .why
-            .starts_with("queue `batch` reports no longest time, and its default of ")
+            .starts_with("queue `batch` reports no longest time")
     );
-
+    assert!(
+        open.warnings[0].contains("queue `batch` gives 60m to jobs that ask for none")
+            || open.warnings[0].contains("gives 1h"),
+        "{:?}",
+        open.warnings
+    );
     let unknown = plan(
         JOB,
         &SiteFacts {
@@ -196,6 +205,50 @@ fn what_the_site_does_not_tell_is_left_out_with_the_reason() {
             .why
             .starts_with("a local job needs none")
     );
+}
+
+#[test]
+fn the_share_of_memory_goes_by_cpus_or_gpus_whichever_is_more() {
+    let share = |resources: &str| {
+        let mut facts = facts();
+        facts.site.as_mut().expect("a site").nodes[0].gpus = vec![("a100".into(), 4)];
+        limits(&plan(
+            &JOB.replace("[resources]", &format!("[resources]\n{resources}")),
+            &facts,
+        ))
+        .1
+        .expect("known")
+            / 1024
+    };
+    assert_eq!(share("cpus_per_task = 4"), 16);
+    assert_eq!(share("tasks_per_node = 8"), 32);
+    assert_eq!(share("gpus_per_node = 2"), 32);
+    assert_eq!(share("exclusive = true"), 64);
+}
+
+#[test]
+fn the_kind_of_node_that_serves_the_job_and_is_commonest_counts() {
+    let mut facts = facts();
+    let nodes = &mut facts.site.as_mut().expect("a site").nodes;
+    nodes[0].up = 4;
+    nodes.push(NodeType {
+        count: 1,
+        up: 1,
+        cpus: Some(16),
+        memory: Some(Bytes(1024 * GIB)),
+        ..NodeType::default()
+    });
+    let large = NodeType {
+        cpus: Some(64),
+        memory: Some(Bytes(128 * GIB)),
+        count: 2,
+        up: 2,
+        ..NodeType::default()
+    };
+    nodes.push(large);
+    assert_eq!(limits(&plan(JOB, &facts)).1, Some(4096));
+    let wide = JOB.replace("[resources]", "[resources]\ncpus_per_task = 32");
+    assert_eq!(limits(&plan(&wide, &facts)).1, Some(64 << 10));
 }
 
 #[test]

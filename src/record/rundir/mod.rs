@@ -20,6 +20,7 @@
 mod attempt;
 mod imports;
 mod index_place;
+mod late;
 mod node;
 mod reading;
 mod record_size;
@@ -31,6 +32,7 @@ mod verdicts;
 
 pub use attempt::Attempt;
 pub use imports::ImportCopy;
+pub use late::{deliver_late, keep_late};
 pub use node::{MAX_NODE_NAME, MAX_SEGMENT, NodeDir, node_name_problem};
 pub use reading::Reading;
 pub use record_size::{MAX_RECORD, fitted};
