@@ -259,11 +259,15 @@ impl Resolver<'_> {
 
     fn launcher(&mut self, nodes: u32) {
         let asked = self.spec.run.launcher.as_ref();
-        match launch::choose(
-            asked.map(|asked| asked.value),
+        let resources = &self.spec.resources;
+        let tasks = [resources.tasks, resources.tasks_per_node];
+        match launch::choose(launch::Wish {
+            asked: asked.map(|asked| asked.value),
             nodes,
-            self.spec.run.idle_nodes,
-        ) {
+            has_tasks: tasks.into_iter().flatten().any(|tasks| tasks > 1),
+            idle_nodes: self.spec.run.idle_nodes,
+            framework: self.spec.framework.name.as_deref(),
+        }) {
             Ok(choice) => {
                 self.decide("launcher", choice.launcher.as_str(), choice.why);
                 self.plan.launcher = choice.launcher;
@@ -272,8 +276,7 @@ impl Resolver<'_> {
                 let named = &self.spec.resources;
                 let span = asked.map(|asked| asked.span.clone());
                 let span = span.or_else(|| named.nodes.as_ref().map(|nodes| nodes.span.clone()));
-                let mut hint =
-                    "write `launcher = \"each\"` under [run] to start the command on every node";
+                let mut hint = "name the framework under [framework], or a launcher under [run]: `ddp`, `torchrun`, `horovod`, `mpi`, ..; `each` starts the command on every node";
                 let mut message = why;
                 if named.nodes.is_none()
                     && let Some((tasks, each)) = named.tasks.zip(named.tasks_per_node)

@@ -1,0 +1,245 @@
+//! The first node: it waits for the others, starts all at once, and says which rank fell first.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::io;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use tokio::io::{AsyncWriteExt, BufReader};
+use tokio::net::tcp::OwnedReadHalf;
+use tokio::net::{TcpListener, TcpStream};
+use tokio::sync::Semaphore;
+use tokio::sync::mpsc::{UnboundedSender, unbounded_channel};
+use tokio::time::{sleep, timeout};
+
+use super::group::Group;
+use super::message::{self, Fall, LINE, STRANGERS_LINE, ToFirst, ToNode};
+use super::wire;
+use crate::foundation::clock::now_ms;
+use crate::launch::{Meeting, NodeShare};
+use crate::record::ExitStatus;
+
+/// How long somebody who connects may take to prove that he belongs to the job.
+const PROOF: Duration = Duration::from_secs(5);
+/// Connections without a proof at a time, beside one for each node.
+const STRANGERS: usize = 64;
+/// How long the failures of other ranks are waited for, before the first of them is named: the news of some travel longer.
+const GATHERING: Duration = Duration::from_millis(400);
+/// How long a node that closed its connection without a word may take to come back.
+const LOST: Duration = Duration::from_secs(10);
+/// After so long the nodes that are missing are named, without giving up.
+const IMPATIENCE: Duration = Duration::from_secs(30);
+
+/// The meeting as the first node knows it.
+pub(super) struct First {
+    pub(super) group: Group,
+    pub(super) name: String,
+    /// How long the last node may take.
+    pub(super) patience: Duration,
+    pub(super) say: Box<dyn Fn(String) + Send + Sync>,
+    state: Mutex<State>,
+}
+
+#[derive(Default)]
+struct State {
+    shares: BTreeMap<usize, NodeShare>,
+    lines: BTreeMap<usize, UnboundedSender<Arc<str>>>,
+    over: BTreeSet<usize>,
+    falls: Vec<Fall>,
+    has_started: bool,
+}
+
+impl First {
+    pub(super) fn new(
+        group: Group,
+        name: String,
+        patience: Duration,
+        say: Box<dyn Fn(String) + Send + Sync>,
+    ) -> Arc<Self> {
+        let state = Mutex::default();
+        Arc::new(Self {
+            group,
+            name,
+            patience,
+            say,
+            state,
+        })
+    }
+
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Serves the nodes for as long as the process lives.
+    pub(super) async fn serve(self: Arc<Self>, listener: TcpListener) {
+        tokio::spawn(Arc::clone(&self).wait_for_all());
+        let strangers = Arc::new(Semaphore::new(STRANGERS + self.group.nodes.len()));
+        while let Ok(permit) = Arc::clone(&strangers).acquire_owned().await {
+            let Ok((stream, _)) = listener.accept().await else {
+                sleep(Duration::from_millis(50)).await;
+                continue;
+            };
+            let first = Arc::clone(&self);
+            tokio::spawn(async move {
+                let _ = stream.set_nodelay(true);
+                let proven = timeout(PROOF, first.prove(stream)).await;
+                drop(permit);
+                if let Ok(Ok((node, skew_ms, reader))) = proven {
+                    first.hear(node, skew_ms, reader).await;
+                }
+            });
+        }
+    }
+
+    async fn wait_for_all(self: Arc<Self>) {
+        let missing = |first: &Self| {
+            let came = first.state().shares.keys().copied().collect();
+            first.group.missing(&came).join(", ")
+        };
+        sleep(IMPATIENCE.min(self.patience)).await;
+        if self.state().has_started {
+            return;
+        }
+        (self.say)(format!("waiting for {} to start dlrun", missing(&self)));
+        sleep(self.patience.saturating_sub(IMPATIENCE)).await;
+        if !self.state().has_started {
+            let why = format!(
+                "{} did not come to the meeting of the nodes within {} s",
+                missing(&self),
+                self.patience.as_secs()
+            );
+            self.tell_all(&ToNode::Refused(why));
+        }
+    }
+
+    /// Lets somebody prove that he belongs to the job, and takes him in. The node, by how much its clock is ahead, in
+    /// milliseconds, and what comes from it.
+    async fn prove(&self, stream: TcpStream) -> io::Result<(usize, i64, BufReader<OwnedReadHalf>)> {
+        let (reader, mut writer) = stream.into_split();
+        let mut reader = BufReader::new(reader);
+        let refused = || io::Error::from(io::ErrorKind::PermissionDenied);
+        let ToFirst::Hello { nonce } = wire::read(&mut reader, STRANGERS_LINE).await? else {
+            return Err(refused());
+        };
+        let own = message::nonce()?;
+        let of = |side| message::proof(&self.group.secret, side, [&nonce, &own]);
+        let answer = ToNode::Proof {
+            nonce: own.clone(),
+            proof: of("first"),
+        };
+        wire::write(&mut writer, &answer).await?;
+        let join = wire::read(&mut reader, STRANGERS_LINE).await?;
+        let ToFirst::Join {
+            proof,
+            node,
+            share,
+            clock_ms,
+        } = join
+        else {
+            return Err(refused());
+        };
+        if !message::is_same(&proof, &of("node")) || node >= self.group.nodes.len() {
+            return Err(refused());
+        }
+        let (sender, mut lines) = unbounded_channel::<Arc<str>>();
+        tokio::spawn(async move {
+            while let Some(line) = lines.recv().await {
+                if writer.write_all(line.as_bytes()).await.is_err() {
+                    return;
+                }
+            }
+        });
+        let skew_ms = i64::try_from(clock_ms).unwrap_or(0) - i64::try_from(now_ms()).unwrap_or(0);
+        self.take_in(node, share, sender);
+        Ok((node, skew_ms, reader))
+    }
+
+    fn take_in(&self, node: usize, share: NodeShare, sender: UnboundedSender<Arc<str>>) {
+        let mut state = self.state();
+        state.lines.insert(node, sender);
+        state.shares.insert(node, share);
+        if state.has_started || state.shares.len() < self.group.nodes.len() {
+            return;
+        }
+        state.has_started = true;
+        // What only the node itself needs stays away: the table of a large job goes to many.
+        let common = |share: &NodeShare| NodeShare {
+            gpus: Vec::new(),
+            cpus: Vec::new(),
+            ..share.clone()
+        };
+        let nodes = state.shares.values().map(common).collect();
+        drop(state);
+        self.tell_all(&ToNode::Table(Meeting {
+            name: self.name.clone(),
+            nodes,
+        }));
+    }
+
+    fn tell_all(&self, message: &ToNode) {
+        let line: Arc<str> = wire::line(message).into();
+        for sender in self.state().lines.values() {
+            let _ = sender.send(Arc::clone(&line));
+        }
+    }
+
+    /// Hears a node to its end.
+    async fn hear(
+        self: Arc<Self>,
+        node: usize,
+        skew_ms: i64,
+        mut reader: BufReader<OwnedReadHalf>,
+    ) {
+        loop {
+            match wire::read(&mut reader, LINE).await {
+                Ok(ToFirst::Fell(fall)) => {
+                    let at_ms = fall.at_ms.saturating_add_signed(-skew_ms);
+                    Arc::clone(&self).fell(Fall { at_ms, ..fall });
+                }
+                Ok(ToFirst::Over) => {
+                    self.state().over.insert(node);
+                    if self.state().over.len() == self.group.nodes.len() {
+                        self.tell_all(&ToNode::AllOver);
+                    }
+                }
+                Ok(_) => {}
+                Err(_) => break,
+            }
+        }
+        if self.state().over.contains(&node) {
+            return;
+        }
+        // Its dlrun is dead, and so are its ranks, which die with it. A node that is only cut off closes nothing.
+        sleep(LOST).await;
+        let name = self.group.nodes[node].0.clone();
+        let exit = ExitStatus::Signal(nix::sys::signal::Signal::SIGKILL as i32);
+        self.fell(Fall {
+            rank: None,
+            node: name,
+            exit,
+            at_ms: now_ms(),
+        });
+    }
+
+    /// Notes a failure; a moment after the first one all are told which was the first.
+    fn fell(self: Arc<Self>, fall: Fall) {
+        let mut state = self.state();
+        state.falls.push(fall);
+        let is_first = state.falls.len() == 1;
+        drop(state);
+        if is_first {
+            tokio::spawn(async move {
+                sleep(GATHERING).await;
+                let first = self
+                    .state()
+                    .falls
+                    .iter()
+                    .min_by_key(|fall| fall.at_ms)
+                    .cloned();
+                if let Some(first) = first {
+                    self.tell_all(&ToNode::Stop(first));
+                }
+            });
+        }
+    }
+}
