@@ -7,6 +7,7 @@
 mod hosts;
 mod launchers;
 mod plan;
+mod preview;
 mod ranks;
 
 pub use hosts::{hosts, tasks_of_nodes};
@@ -15,6 +16,7 @@ pub use plan::{
     Candidate, Decision, GPU_VARIABLES, ImageCandidate, NoImage, Plan, PlannedBuild,
     PlannedDependency, PlannedResources, PlannedStorage, Rejected, Source, Step,
 };
+pub use preview::{PlannedProcess, planned_processes, variables_kept};
 pub use ranks::{Meeting, NodeShare, Rank};
 
 use crate::job::Launcher;

@@ -54,6 +54,7 @@ pub fn resolve(
     resolver.pass_through();
     resolver.variables();
     resolver.warn_of_secrets();
+    resolver.warn_of_kept_variables();
     if spec.left_to_model.explore > 0.0 {
         let warning =
             "`framework.explore` has no effect: dlrun no longer draws candidates to learn";
@@ -235,6 +236,20 @@ impl Resolver<'_> {
             let names = names.join(", ");
             self.plan.warnings.push(format!(
                 "{names} looks like a secret, and values of `run.env` stay in the run's `job.sh`; put it into a file that `run.env_file` names"
+            ));
+        }
+    }
+
+    fn warn_of_kept_variables(&mut self) {
+        let kept: Vec<String> = launch::variables_kept(&self.plan)
+            .into_iter()
+            .map(|name| format!("`{name}`"))
+            .collect();
+        if !kept.is_empty() {
+            let launcher = self.plan.launcher;
+            self.plan.warnings.push(format!(
+                "`run.env` sets {}, which the launcher `{launcher}` would set for each rank; yours is kept",
+                kept.join(", ")
             ));
         }
     }

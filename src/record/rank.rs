@@ -27,6 +27,9 @@ pub struct RankRecord {
     /// Whether it failed before all others of the run.
     #[serde(default)]
     pub fell_first: bool,
+    /// Of one that fell first, the last line of its traceback or error message.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub last_words: Option<String>,
     /// The file that has its output.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub output: Option<String>,

@@ -347,6 +347,9 @@ pub(crate) struct Logs {
     /// Only the output of this node
     #[arg(long)]
     pub(crate) node: Option<String>,
+    /// Only the output of this rank of a distributed training, instead of rank 0's
+    #[arg(long, conflicts_with = "node")]
+    pub(crate) rank: Option<u32>,
     /// Only these elements of an array: 3,7-9
     #[arg(long, value_name = "ELEMENTS", value_parser = elements)]
     pub(crate) element: Option<ArraySpec>,

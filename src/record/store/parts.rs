@@ -8,7 +8,8 @@ use super::sql::{event, integer};
 use super::writer::{Replace, Writer};
 use crate::record::table::stored_values;
 use crate::record::{
-    Epoch, Event, Gap, GpuUsage, MetricPoint, MetricValue, NodeRecord, PointKind, Progress, Table,
+    Epoch, Event, Gap, GpuUsage, MetricPoint, MetricValue, NodeRecord, PointKind, Progress,
+    RankRecord, Table,
 };
 
 impl Writer<'_> {
@@ -29,6 +30,7 @@ impl Writer<'_> {
             Table::Timings => (&["node", "place"], Replace::Numbered),
             Table::Metrics => (&["node", "kind", "place", "name"], Replace::Numbered),
             Table::Gpus => (&["node", "uuid"], Replace::Different),
+            Table::Ranks => (&["node", "rank"], Replace::Different),
             _ => (&["node"], Replace::Different),
         };
         values.push(("node", node.into()));
@@ -211,6 +213,12 @@ impl Writer<'_> {
             params![node, uuids],
         )?;
         gpus.iter().try_for_each(|usage| self.put_gpu(node, usage))
+    }
+
+    pub(super) fn replace_ranks(&self, node: i64, ranks: &[RankRecord]) -> Result<(), StoreError> {
+        ranks
+            .iter()
+            .try_for_each(|rank| self.put_record(node, Table::Ranks, &json!(rank)))
     }
 
     /// What is as it was is not written: it would count as a change.

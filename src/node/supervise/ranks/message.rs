@@ -13,6 +13,7 @@ use hmac::{Hmac, KeyInit, Mac};
 use serde::{Deserialize, Serialize};
 use sha2::Sha256;
 
+use crate::foundation::units::hex;
 use crate::launch::{Meeting, NodeShare};
 use crate::record::ExitStatus;
 
@@ -86,8 +87,7 @@ impl std::fmt::Display for Fall {
 pub(super) fn proof(secret: &str, side: &str, nonces: [&str; 2]) -> String {
     let mac = Hmac::<Sha256>::new_from_slice(secret.as_bytes()).expect("keys of any length do");
     let mac = mac.chain_update(format!("dlrun group 1 {side} {} {}", nonces[0], nonces[1]));
-    let bytes = mac.finalize().into_bytes();
-    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
+    hex(&mac.finalize().into_bytes())
 }
 
 /// Compares without saying by its time how much was right.
@@ -103,7 +103,7 @@ pub(super) fn is_same(one: &str, other: &str) -> bool {
 pub(super) fn nonce() -> std::io::Result<String> {
     let mut bytes = [0_u8; 16];
     getrandom::fill(&mut bytes).map_err(std::io::Error::other)?;
-    Ok(bytes.iter().map(|byte| format!("{byte:02x}")).collect())
+    Ok(hex(&bytes))
 }
 
 #[cfg(test)]

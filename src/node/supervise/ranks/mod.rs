@@ -35,6 +35,7 @@ use super::signals::{Sender, Signals};
 use crate::foundation::clock::now_ms;
 use crate::launch::{Launch, Meeting, Worker, launcher_for};
 use crate::observe::monitor;
+use crate::plan::{hidden_values, masked_line};
 use crate::record::{ExitStatus, RankRecord};
 
 /// How long the last node may take to come to the meeting.
@@ -388,7 +389,11 @@ impl Node<'_> {
         while let Ok(news) = self.link.news.try_recv() {
             match news {
                 News::Stop(fall) if self.fall.is_none() => {
-                    self.processes.fell_first(fall.rank);
+                    let plan = self.context.plan.as_ref();
+                    let hidden = plan.map(|plan| hidden_values(&plan.command, &plan.env));
+                    let hidden = hidden.unwrap_or_default();
+                    self.processes
+                        .fell_first(fall.rank, |line| masked_line(line, &hidden));
                     self.fall = Some(fall);
                     self.processes.stop(self.grace);
                 }

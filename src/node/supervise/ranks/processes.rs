@@ -2,6 +2,7 @@
 
 use std::ffi::OsString;
 use std::fs::{File, OpenOptions};
+use std::io::{self, Read, Seek, SeekFrom};
 use std::path::{Path, PathBuf};
 use std::process::Stdio;
 use std::time::{Duration, Instant};
@@ -14,7 +15,7 @@ use crate::foundation::clock::now_ms;
 use crate::foundation::command::{CommandError, TrainingCommand, spawn_training};
 use crate::launch::Worker;
 use crate::observe::monitor;
-use crate::record::{ExitStatus, RankRecord};
+use crate::record::{ExitStatus, LAST_WORDS_BYTES, RankRecord, last_words};
 
 /// A process of this node.
 pub(super) struct Process {
@@ -152,16 +153,39 @@ impl Processes {
         ended
     }
 
-    /// Marks the rank that fell before all others, if it is one of these.
-    pub(super) fn fell_first(&mut self, rank: Option<u32>) {
-        for process in &mut self.all {
-            process.record.fell_first = rank == Some(process.record.rank) && !process.is_helper;
+    /// Marks the rank that fell before all others, if it is one of these, with the last line that it wrote into its own file.
+    pub(super) fn fell_first(&mut self, rank: Option<u32>, shown: impl Fn(&str) -> String) {
+        let is_it =
+            |process: &&mut Process| rank == Some(process.record.rank) && !process.is_helper;
+        if let Some(process) = self.all.iter_mut().find(is_it) {
+            let record = &mut process.record;
+            record.fell_first = true;
+            let tail = record
+                .output
+                .as_deref()
+                .and_then(|path| tail(Path::new(path)).ok());
+            let words = tail
+                .zip(record.exit)
+                .map(|(tail, exit)| last_words(&tail, exit));
+            record.last_words = words.and_then(|words| words.last().map(|line| shown(line)));
         }
     }
 
     pub(super) fn at(&mut self, place: usize) -> &mut Process {
         &mut self.all[place]
     }
+}
+
+fn tail(path: &Path) -> io::Result<Vec<u8>> {
+    let mut file = File::open(path)?;
+    let from = file
+        .metadata()?
+        .len()
+        .saturating_sub(LAST_WORDS_BYTES as u64);
+    file.seek(SeekFrom::Start(from))?;
+    let mut bytes = Vec::new();
+    file.take(LAST_WORDS_BYTES as u64).read_to_end(&mut bytes)?;
+    Ok(bytes)
 }
 
 fn open(path: &Path) -> Option<File> {
