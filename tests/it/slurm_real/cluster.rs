@@ -17,6 +17,9 @@ const COMMAND_SECONDS: u32 = 150;
 /// The node that a test lets die: jobs of the others keep off it.
 pub(crate) const MORTAL_NODE: &str = "n4";
 
+/// Where directories are seen by this machine and all nodes, which have a /tmp of their own.
+pub(crate) const SHARED_DIR: &str = "/var/tmp";
+
 /// A variable that `tests/run` sets for the tests that need more than Cargo.
 pub(crate) fn wanted(name: &str) -> String {
     std::env::var(name)
@@ -121,10 +124,9 @@ impl User {
             .unwrap_or_else(|| {
                 panic!("there is no user `{name}`; tests/cluster and tests/apptainer make one")
             });
-        // Slurm's jobs have no private /tmp here, and nodes share this machine: any directory is common to all.
         let home = tempfile::Builder::new()
             .prefix("dlrun-real-")
-            .tempdir_in("/var/tmp")
+            .tempdir_in(SHARED_DIR)
             .expect("a directory");
         let bin = home.path().join("bin");
         fs::create_dir(&bin).expect("the directory is new");

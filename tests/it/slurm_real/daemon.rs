@@ -6,7 +6,7 @@ use std::os::unix::fs::PermissionsExt;
 use dlrun::record::Sample;
 use serde_json::json;
 
-use super::cluster::{Submitted, User, argv, conf, sh, until};
+use super::cluster::{SHARED_DIR, Submitted, User, argv, conf, sh, until};
 use super::nodes;
 use crate::support::recorded::rows;
 use crate::support::{Dlrund, RawClient, TestEnv, recorded, skip, tell};
@@ -49,7 +49,8 @@ fn with_daemon() -> Option<(User, Dlrund, TestEnv)> {
         skip("Slurm has no cgroups on this machine");
         return None;
     }
-    let env = TestEnv::new();
+    // The nodes may have a /tmp of their own.
+    let env = TestEnv::within(SHARED_DIR.as_ref());
     // What lies in it for others is the socket.
     fs::set_permissions(env.root(), Permissions::from_mode(0o711)).expect("it is ours");
     let daemon = Dlrund::start(&env, "");

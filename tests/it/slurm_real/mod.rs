@@ -1,5 +1,6 @@
 //! dlrun against a real Slurm: what a stand-in for its commands would only repeat.
 
+mod apart;
 mod arrays;
 mod bench;
 pub(crate) mod cluster;

@@ -90,9 +90,14 @@ pub(crate) struct TestEnv {
 
 impl TestEnv {
     pub(crate) fn new() -> Self {
+        Self::within(&std::env::temp_dir())
+    }
+
+    /// One in a directory that is there already, such as one that a cluster's nodes share.
+    pub(crate) fn within(parent: &Path) -> Self {
         let dir = tempfile::Builder::new()
             .prefix("dlrun-it-")
-            .tempdir()
+            .tempdir_in(parent)
             .expect("temp");
         let root = dir.path().canonicalize().expect("it was made just now");
         for name in ["home", "state", "jobs", "bin", "tools", "lock", "tmp"] {
