@@ -188,6 +188,7 @@ mod tests {
             cgroup: None,
             container: None,
             gpus: Vec::new(),
+            ranks: Vec::new(),
             events: Vec::new(),
         }
     }

@@ -14,6 +14,7 @@ const PORT: u16 = 20_000;
 
 /// A process that dlrun will start.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct PlannedProcess {
     /// Number of its node, from 0.
     pub node: usize,

@@ -7,7 +7,9 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
-use super::{Cause, CauseKind, ExitStatus, NodeRecord, NodeState, Notice, RunRecord, Sentinel};
+use super::{
+    Cause, CauseKind, ExitStatus, NodeRecord, NodeState, Notice, RunRecord, Sentinel, ending,
+};
 use crate::job::{ArraySpec, JobId, JobState};
 
 /// What a scheduler says of a job.

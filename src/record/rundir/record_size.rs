@@ -169,6 +169,7 @@ mod tests {
             cgroup: None,
             container: None,
             gpus: Vec::new(),
+            ranks: Vec::new(),
             events: Vec::new(),
         }
     }

@@ -243,3 +243,128 @@ impl First {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::net::SocketAddr;
+    use std::time::Instant;
+
+    use super::*;
+    use crate::node::supervise::ranks::member::{Member, Newcomer};
+
+    fn newcomer(nodes: usize, node: usize, secret: &str) -> Newcomer {
+        let name = |at: usize| (format!("n{at}"), 2);
+        Newcomer {
+            group: Group::of((0..nodes).map(name).collect(), node, secret),
+            node,
+            port: 21_000,
+            gpus: vec!["0".into()],
+            cpus: vec![0, 1],
+        }
+    }
+
+    async fn open(nodes: usize, patience: Duration) -> SocketAddr {
+        let listener = TcpListener::bind("127.0.0.1:0").await.expect("a port");
+        let address = listener.local_addr().expect("bound");
+        let group = newcomer(nodes, 0, "right").group;
+        let first = First::new(group, "run.0".into(), patience, Box::new(|_| {}));
+        tokio::spawn(first.serve(listener));
+        address
+    }
+
+    async fn hears(member: &mut Member) -> ToNode {
+        let heard = timeout(
+            Duration::from_secs(20),
+            wire::read(&mut member.reader, LINE),
+        )
+        .await;
+        heard.expect("in time").expect("a message")
+    }
+
+    fn with_network<T>(test: impl Future<Output = T>) -> T {
+        let mut runtime = tokio::runtime::Builder::new_current_thread();
+        runtime
+            .enable_all()
+            .build()
+            .expect("a runtime")
+            .block_on(test)
+    }
+
+    #[test]
+    fn all_start_when_the_last_has_come_and_hear_who_fell_first() {
+        with_network(async {
+            let at = open(2, Duration::from_secs(60)).await;
+            let mut one = newcomer(2, 1, "right").join(Some(at), None).await;
+            let mut zero = newcomer(2, 0, "right").join(Some(at), None).await;
+            for member in [&mut zero, &mut one] {
+                let ToNode::Table(meeting) = hears(member).await else {
+                    panic!("no table");
+                };
+                let names: Vec<&str> = meeting.nodes.iter().map(|node| &*node.host).collect();
+                assert_eq!((names, meeting.ranks().len()), (vec!["n0", "n1"], 4));
+            }
+            let fell = |rank, at_ms| {
+                let exit = ExitStatus::Code(1);
+                ToFirst::Fell(Fall {
+                    rank: Some(rank),
+                    node: "n".into(),
+                    exit,
+                    at_ms,
+                })
+            };
+            let now = now_ms();
+            wire::write(&mut zero.writer, &fell(0, now))
+                .await
+                .expect("sent");
+            wire::write(&mut one.writer, &fell(3, now - 100))
+                .await
+                .expect("sent");
+            for member in [&mut zero, &mut one] {
+                let ToNode::Stop(fall) = hears(member).await else {
+                    panic!("no stop");
+                };
+                assert_eq!(fall.rank, Some(3));
+            }
+        });
+    }
+
+    #[test]
+    fn somebody_without_the_secret_is_not_let_in() {
+        with_network(async {
+            let at = open(2, Duration::from_millis(300)).await;
+            let stranger = newcomer(2, 1, "wrong");
+            let joined = timeout(Duration::from_secs(1), stranger.join(Some(at), None)).await;
+            assert!(joined.is_err(), "he was let in");
+            // Nor does silence, or a message without end, keep the others out.
+            let silent = TcpStream::connect(at).await.expect("it listens");
+            let mut zero = newcomer(2, 0, "right").join(Some(at), None).await;
+            let ToNode::Refused(why) = hears(&mut zero).await else {
+                panic!("no refusal");
+            };
+            assert!(why.starts_with("n1 did not come"), "{why}");
+            drop(silent);
+        });
+    }
+
+    /// 512 nodes of 8 ranks: docs/testing.md has the figures.
+    #[test]
+    fn large_group_meets() {
+        with_network(async {
+            let at = open(512, Duration::from_secs(60)).await;
+            let began = Instant::now();
+            let joining = (0..512).map(|node| {
+                tokio::spawn(async move {
+                    let mut newcomer = newcomer(512, node, "right");
+                    newcomer.group.nodes[node].1 = 0;
+                    newcomer.join(Some(at), None).await
+                })
+            });
+            let joining: Vec<_> = joining.collect();
+            for member in joining {
+                let mut member = member.await.expect("joined");
+                assert!(matches!(hears(&mut member).await, ToNode::Table(_)));
+            }
+            println!("512 nodes met in {:?}", began.elapsed());
+        });
+    }
+}

@@ -46,6 +46,19 @@ impl Group {
         Some(Self::of_plan(plan, &context.node, variable))
     }
 
+    /// A group for tests.
+    #[cfg(test)]
+    pub(super) fn of(nodes: Vec<(String, u32)>, own: usize, secret: &str) -> Self {
+        let (launcher, own, secret) = (Launcher::Ddp, vec![own], secret.to_owned());
+        Self {
+            launcher,
+            nodes,
+            own,
+            secret,
+            output: None,
+        }
+    }
+
     fn of_plan(
         plan: &Plan,
         node: &str,

@@ -98,8 +98,9 @@ impl Processes {
     }
 
     pub(super) fn signal(&self, signal: Signal) {
-        self.running()
-            .for_each(|process| drop(kill(process.pid, signal)));
+        for process in self.running() {
+            let _ = kill(process.pid, signal);
+        }
     }
 
     /// TERM now, KILL after `grace`; further calls change nothing.
