@@ -53,7 +53,8 @@ fn local_nodes_are_groups_of_ranks_and_each_has_its_own_output() {
         all.contains("rank 0/3") && !all.contains("rank 1/3"),
         "{all}"
     );
-    env.dlrun(["logs", &run, "--rank", "3"])
+    let _ = env
+        .dlrun(["logs", &run, "--rank", "3"])
         .run()
         .code(66)
         .warns("no output of a rank 3");
@@ -62,8 +63,9 @@ fn local_nodes_are_groups_of_ranks_and_each_has_its_own_output() {
         .filter_map(|rank| rank["rank"].as_u64())
         .collect();
     assert_eq!(numbers, [0, 1, 2]);
-    env.dlrun(["show", &run]).run().code(0).says("ranks");
-    env.dlrun(["export", "ranks", "--format", "jsonl", "-o", "-"])
+    let _ = env.dlrun(["show", &run]).run().code(0).says("ranks");
+    let _ = env
+        .dlrun(["export", "--what", "ranks", "--format", "jsonl"])
         .run()
         .code(0)
         .says("\"world_size\":3");
@@ -72,8 +74,7 @@ fn local_nodes_are_groups_of_ranks_and_each_has_its_own_output() {
 #[test]
 fn rank_that_fails_first_is_the_cause_and_the_others_are_ended() {
     let env = TestEnv::new();
-    let script =
-        "if [ $RANK = 1 ]; then echo 'ValueError: no such layer' >&2; exit 7; fi; exec sleep 600";
+    let script = "if [ $RANK = 1 ]; then printf 'Traceback (most recent call last):\\n  File \"t.py\", line 1\\nValueError: no such layer\\n' >&2; exit 7; fi; exec sleep 600";
     let run = job(
         &env,
         script,
@@ -116,7 +117,7 @@ fn variables_of_the_user_are_kept_and_plan_says_so() {
     );
     let run = env.submit(&file);
     env.wait_state(&run, "completed");
-    env.dlrun(["logs", &run]).run().code(0).says("got {}");
+    let _ = env.dlrun(["logs", &run]).run().code(0).says("got {}");
 }
 
 #[test]
