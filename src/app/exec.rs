@@ -55,6 +55,18 @@ pub(crate) fn run(output: Output, command: &[OsString], in_image: usize) -> Resu
     }
 }
 
+/// Starts the ranks of a distributed training on this node; the exit code is that of the run's cause.
+pub(crate) fn ranks(output: Output, command: &[OsString]) -> Result<u8, Error> {
+    let say = |text: &str| output.job_warning(text);
+    match supervise::run_ranks(command, &context(), &say) {
+        Ok(code) => Ok(u8::try_from(code).unwrap_or(125)),
+        Err((code, why)) => {
+            output.failure(&failure!(Unreachable, "the ranks are not started: {why}"));
+            Ok(u8::try_from(code).unwrap_or(125))
+        }
+    }
+}
+
 /// Becomes the container's runtime: there is no dlrun between a rank and what starts it.
 pub(crate) fn enter(
     output: Output,

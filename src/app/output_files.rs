@@ -43,6 +43,8 @@ impl OutputFile {
 #[derive(Debug, Clone, Copy, Default)]
 pub(crate) struct Wanted<'a> {
     pub(crate) node: Option<&'a str>,
+    /// The rank of a distributed training.
+    pub(crate) rank: Option<u32>,
     pub(crate) elements: Option<&'a ArraySpec>,
 }
 
@@ -62,7 +64,7 @@ pub(crate) fn outputs(
             None,
             record.output.clone().map(PathBuf::from),
             nodes,
-            wanted.node,
+            wanted,
         );
     }
     let mut files = Vec::new();
@@ -76,7 +78,7 @@ pub(crate) fn outputs(
         let path = output_path(record, Some(index));
         // The nodes' records are many files: they are read where the job's own output is not all.
         let is_all = record.nodes == 1
-            && wanted.node.is_none()
+            && wanted.node.or(wanted.rank.map(|_| "")).is_none()
             && path.as_ref().is_some_and(|path| path.exists());
         let reading = if is_all {
             None
@@ -86,7 +88,7 @@ pub(crate) fn outputs(
         let nodes = reading
             .map(|reading| reading.outcome.nodes)
             .unwrap_or_default();
-        files.extend(of_nodes(Some(index), path, &nodes, wanted.node).unwrap_or_default());
+        files.extend(of_nodes(Some(index), path, &nodes, wanted).unwrap_or_default());
     }
     match wanted.node.filter(|_| files.is_empty()) {
         Some(node) => Err(failure!(
@@ -101,8 +103,12 @@ fn of_nodes(
     element: Option<u32>,
     output: Option<PathBuf>,
     nodes: &[NodeRecord],
-    node: Option<&str>,
+    wanted: Wanted<'_>,
 ) -> Result<Vec<OutputFile>, Error> {
+    let node = wanted.node;
+    if let Some(rank) = wanted.rank {
+        return of_rank(element, output, nodes, rank);
+    }
     let mut files: Vec<OutputFile> = Vec::new();
     if node.is_none() {
         files.extend(output.map(|path| OutputFile {
@@ -113,7 +119,7 @@ fn of_nodes(
     }
     for record in nodes
         .iter()
-        .filter(|record| node.is_none_or(|node| record.key.node == node))
+        .filter(|record| node.map_or(record.ranks.is_empty(), |node| record.key.node == node))
     {
         let Some(path) = record.output.as_ref().map(PathBuf::from) else {
             continue;
@@ -137,4 +143,38 @@ fn of_nodes(
         );
     }
     Ok(files)
+}
+
+/// The file of one rank; rank 0 writes to the job's.
+fn of_rank(
+    element: Option<u32>,
+    output: Option<PathBuf>,
+    nodes: &[NodeRecord],
+    rank: u32,
+) -> Result<Vec<OutputFile>, Error> {
+    let mut ranks = nodes
+        .iter()
+        .flat_map(|node| node.ranks.iter().map(move |rank| (node, rank)));
+    let Some((node, found)) = ranks.find(|(_, known)| known.rank == rank) else {
+        return Err(
+            failure!(Missing, "the run has no output of a rank {rank}").hinted(
+                "`dlrun show` says how many ranks it has; `dlrun logs` without --rank shows rank 0",
+            ),
+        );
+    };
+    let own = found
+        .output
+        .as_ref()
+        .or(node.output.as_ref())
+        .map(PathBuf::from);
+    let path = own.or(output.filter(|_| rank == 0));
+    let node = Some(node.key.node.clone());
+    Ok(path
+        .map(|path| OutputFile {
+            element,
+            node,
+            path,
+        })
+        .into_iter()
+        .collect())
 }

@@ -3,8 +3,8 @@
 
 use super::insight::energy_text;
 use super::table::Rows;
-use crate::foundation::units::{Bytes, display_seconds};
-use crate::record::{ContainerRecord, GpuUsage, NodeRecord, RunImage, Usage};
+use crate::foundation::units::{Bytes, counted, display_seconds};
+use crate::record::{ContainerRecord, GpuUsage, NodeRecord, RankRecord, RunImage, Usage};
 
 /// Image, runtime and flags, those of the first node. `planned` is what the submission knew.
 pub(super) fn add_container(planned: Option<&RunImage>, nodes: &[NodeRecord], rows: &mut Rows) {
@@ -80,6 +80,37 @@ fn of_node(name: &str, node: &NodeRecord, nodes: &[NodeRecord]) -> String {
 }
 
 /// How one GPU was used, on one line.
+/// One line for the ranks of a distributed training: how many there are, and what one of them used.
+pub(super) fn add_ranks(nodes: &[NodeRecord], rows: &mut Rows) {
+    let all = nodes.iter().flat_map(|node| &node.ranks);
+    let ranks: Vec<&RankRecord> = all
+        .filter(|rank| rank.role.as_deref().is_none_or(|role| role == "agent"))
+        .collect();
+    let Some(world) = ranks.iter().map(|rank| rank.world_size).max() else {
+        return;
+    };
+    let mut parts = vec![format!(
+        "{world} on {}",
+        counted(nodes.len() as u64, "node")
+    )];
+    let cpu: Vec<f64> = ranks.iter().filter_map(|rank| rank.cpu_seconds).collect();
+    if let Some((least, most)) = cpu
+        .iter()
+        .copied()
+        .reduce(f64::min)
+        .zip(cpu.iter().copied().reduce(f64::max))
+    {
+        parts.push(format!(
+            "{} to {} of CPU time each",
+            display_seconds(least),
+            display_seconds(most)
+        ));
+    }
+    let peak = ranks.iter().filter_map(|rank| rank.mem_peak_bytes).max();
+    parts.extend(peak.map(|peak| format!("{} at most in one", Bytes(peak))));
+    rows.add("ranks", parts.join(", "));
+}
+
 fn gpu_text(usage: &GpuUsage, wall_seconds: Option<f64>) -> String {
     let gpu = &usage.gpu;
     let name = [&gpu.name, &gpu.uuid];
@@ -146,6 +177,7 @@ mod tests {
             cgroup: None,
             container: None,
             gpus: Vec::new(),
+            ranks: Vec::new(),
             events: Vec::new(),
         }
     }

@@ -54,7 +54,7 @@ fn operation(matches: &ArgMatches) -> String {
         Some((verb @ ("image" | "model" | "bench"), inner)) => {
             format!("{verb} {}", inner.subcommand_name().unwrap_or_default())
         }
-        Some(("enter" | "exec-watch", _)) => "exec".to_owned(),
+        Some(("enter" | "exec-watch" | "ranks", _)) => "exec".to_owned(),
         Some((verb, _)) => verb.to_owned(),
         None => "dlrun".to_owned(),
     }
@@ -125,6 +125,7 @@ fn dispatch(cli: &Cli, output: Output) -> Result<u8, Error> {
         Verb::Man(args) => commands::man::run(output, args),
         Verb::Exec(args) if args.mint => exec::mint(output),
         Verb::Exec(args) => exec::run(output, &args.command, args.in_image),
+        Verb::Ranks(args) => exec::ranks(output, &args.command),
         Verb::Enter(args) => exec::enter(output, &args.image, &args.command, args.bare),
         Verb::ExecWatch => exec::watch(),
         Verb::LocalRun { run_dir } => exec::local_run(run_dir),

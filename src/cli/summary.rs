@@ -170,6 +170,7 @@ fn table_text(tracked: &Tracked, records: Option<&Path>, insight: &Insight) -> S
     add_usage(tracked, &mut rows);
     measured_rows::add_rows(&usage(tracked), nodes(tracked), &mut rows);
     add_nodes(tracked, &mut rows);
+    measured_rows::add_ranks(nodes(tracked), &mut rows);
     rows.add_known("output", record.output.as_deref());
     let records = records.map(|records| records.display().to_string());
     let imported = || "none here: the run was imported".to_owned();

@@ -29,7 +29,7 @@ keys! {
         env_file: Option<Located<PathBuf>> = located(path()),
         /// Environment modules, loaded in this order before the variables are set; also `purge`, `use DIR`, `unload NAME`.
         modules: Vec<String> = or_default(modules()),
-        /// How the command gets onto the nodes: once, on every node, or as the ranks of an MPI program.
+        /// How the command gets onto the nodes: once, on every node, or as the ranks of a distributed training.
         launcher: Option<Located<Launcher>> = located(launcher()),
         /// Allows `launcher = "none"` on more than one node.
         idle_nodes: bool = or_default(boolean().or(false)),
@@ -115,18 +115,7 @@ fn output() -> Kind<OutputPattern> {
 }
 
 fn launcher() -> Kind<Launcher> {
-    let Kind { schema, .. } = word(&Launcher::WORDS).with("default", "auto");
-    Kind::new(schema, |fields, key| {
-        let text = fields.raw(key).and_then(|value| value.get_ref().as_str());
-        let later = ["torchrun", "horovod", "tensorflow"];
-        let Some(later) = later.into_iter().find(|later| text == Some(later)) else {
-            return fields.word(key, &Launcher::WORDS);
-        };
-        let message = format!("`run.launcher = \"{later}\"` is not in this version of dlrun");
-        let why = "this launcher comes later; `none`, `each` and `mpi` work now";
-        fields.fault(key, format!("{message}: {why}"));
-        None
-    })
+    word(&Launcher::WORDS).with("default", "auto")
 }
 
 const VARIABLE: &str = "^[A-Za-z_][A-Za-z0-9_]*$";

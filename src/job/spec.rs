@@ -64,6 +64,24 @@ vocabulary! {
         Each = "each",
         /// As the ranks of an MPI program, `tasks_per_node` on each node.
         Mpi = "mpi",
+        /// As workers that meet by `RANK`, `WORLD_SIZE` and `MASTER_ADDR` (PyTorch's `env://`).
+        Ddp = "ddp",
+        /// By one agent of torchrun on each node.
+        Torchrun = "torchrun",
+        /// As workers that meet by `TF_CONFIG`.
+        Tensorflow = "tensorflow",
+        /// As workers of Horovod, which meet over Gloo.
+        Horovod = "horovod",
+        /// As processes of JAX.
+        Jax = "jax",
+        /// As workers of DeepSpeed, without its own launcher.
+        Deepspeed = "deepspeed",
+        /// As workers of Hugging Face Accelerate, without its own launcher.
+        Accelerate = "accelerate",
+        /// As workers of MXNet, with its scheduler and its servers.
+        Mxnet = "mxnet",
+        /// As Keras 3 wants it on its back end.
+        Keras = "keras",
     }
 }
 
@@ -71,13 +89,19 @@ impl Launcher {
     /// Whether dlrun and the command run on every node of the job.
     #[must_use]
     pub fn runs_on_each_node(self) -> bool {
-        self == Self::Each
+        self == Self::Each || self.is_distributed()
     }
 
-    /// Whether the command is started as ranks, of which each enters its container by itself.
+    /// Whether dlrun itself starts the ranks of a distributed training.
     #[must_use]
-    pub fn starts_ranks(self) -> bool {
-        self == Self::Mpi
+    pub fn is_distributed(self) -> bool {
+        !matches!(self, Self::Auto | Self::None | Self::Each | Self::Mpi)
+    }
+
+    /// Whether each rank enters its container by itself.
+    #[must_use]
+    pub fn has_ranks(self) -> bool {
+        self == Self::Mpi || self.is_distributed()
     }
 }
 

@@ -1,14 +1,23 @@
-//! How the command gets onto the nodes: from the shape of a job to the argument vector of the job launcher.
+//! How the command gets onto the nodes: from the shape of a job to the launcher, its ranks and their variables.
 //!
-//! This version knows three launchers: `none` (once, on the first node), `each` (once on every node) and `mpi` (the ranks of
-//! an MPI program, over all nodes).
+//! `none` runs the command once, `each` once on every node, `mpi` hands it to the scheduler's own launcher. All others are
+//! distributed trainings whose ranks dlrun starts itself: the nodes meet ([`Meeting`]), one table ([`Rank`]) follows from what
+//! they bring, and the launcher ([`Launch`]) turns it into variables.
 
+mod hosts;
+mod launchers;
 mod plan;
+mod preview;
+mod ranks;
 
+pub use hosts::{hosts, tasks_of_nodes};
+pub use launchers::{Launch, Variables, Worker, launcher_for};
 pub use plan::{
     Candidate, Decision, GPU_VARIABLES, ImageCandidate, NoImage, Plan, PlannedBuild,
     PlannedDependency, PlannedResources, PlannedStorage, Rejected, Source, Step,
 };
+pub use preview::{PlannedProcess, planned_processes, variables_kept};
+pub use ranks::{Meeting, NodeShare, Rank};
 
 use crate::job::Launcher;
 
@@ -21,26 +30,43 @@ pub struct Choice {
     pub why: String,
 }
 
-/// Chooses the launcher for a number of nodes.
+/// What the launcher is chosen by.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct Wish<'a> {
+    /// What the job file names.
+    pub asked: Option<Launcher>,
+    /// Nodes.
+    pub nodes: u32,
+    /// Whether it asks for more than one task.
+    pub has_tasks: bool,
+    /// Whether the nodes beyond the first may be idle.
+    pub idle_nodes: bool,
+    /// The framework's name.
+    pub framework: Option<&'a str>,
+}
+
+/// Chooses the launcher.
 ///
 /// # Errors
 /// A sentence fragment, where nodes would be idle although the user does not allow it.
-pub fn choose(asked: Option<Launcher>, nodes: u32, idle_nodes: bool) -> Result<Choice, String> {
-    let chosen = |launcher, why: &str| {
-        Ok(Choice {
-            launcher,
-            why: why.to_owned(),
-        })
-    };
-    match asked.unwrap_or_default() {
-        asked @ (Launcher::Each | Launcher::Mpi) => chosen(asked, "the job file says so"),
-        Launcher::None if nodes > 1 && !idle_nodes => Err(format!(
+pub fn choose(wish: Wish<'_>) -> Result<Choice, String> {
+    let nodes = wish.nodes;
+    let chosen = |launcher, why: String| Ok(Choice { launcher, why });
+    let known = wish.framework.and_then(launchers::launcher_of_framework);
+    match (wish.asked.unwrap_or_default(), known) {
+        (Launcher::None, _) if nodes > 1 && !wish.idle_nodes => Err(format!(
             "`launcher = \"none\"` runs on the first node only and leaves {} idle",
             nodes - 1
         )),
-        Launcher::None => chosen(Launcher::None, "the job file says so"),
-        Launcher::Auto if nodes == 1 => chosen(Launcher::None, "one node needs no launcher"),
-        Launcher::Auto => Err(format!("{nodes} nodes need a launcher")),
+        (Launcher::Auto, Some(launcher)) if nodes > 1 || wish.has_tasks => chosen(
+            launcher,
+            format!("how ranks of {} start", wish.framework.unwrap_or_default()),
+        ),
+        (Launcher::Auto, _) if nodes == 1 => {
+            chosen(Launcher::None, "one node needs no launcher".to_owned())
+        }
+        (Launcher::Auto, _) => Err(format!("{nodes} nodes need a launcher")),
+        (asked, _) => chosen(asked, "the job file says so".to_owned()),
     }
 }
 
@@ -86,19 +112,35 @@ mod tests {
 
     #[test]
     fn nodes_are_never_left_idle_by_accident() {
-        assert!(choose(Some(Launcher::None), 2, false).is_err());
-        assert!(choose(None, 2, false).is_err());
-        assert_eq!(
-            choose(Some(Launcher::None), 2, true).map(|c| c.launcher),
-            Ok(Launcher::None)
-        );
-        assert_eq!(
-            choose(None, 1, false).map(|c| c.launcher),
-            Ok(Launcher::None)
-        );
-        assert_eq!(
-            choose(Some(Launcher::Each), 2, false).map(|c| c.launcher),
-            Ok(Launcher::Each)
-        );
+        let of = |asked, nodes, idle_nodes| {
+            let wish = Wish {
+                asked,
+                nodes,
+                idle_nodes,
+                ..Wish::default()
+            };
+            choose(wish).map(|choice| choice.launcher)
+        };
+        assert!(of(Some(Launcher::None), 2, false).is_err() && of(None, 2, false).is_err());
+        assert_eq!(of(Some(Launcher::None), 2, true), Ok(Launcher::None));
+        assert_eq!(of(None, 1, false), Ok(Launcher::None));
+        assert_eq!(of(Some(Launcher::Each), 2, false), Ok(Launcher::Each));
+    }
+
+    #[test]
+    fn auto_follows_the_framework_where_there_are_several_ranks() {
+        let of = |nodes, has_tasks, framework| {
+            let wish = Wish {
+                nodes,
+                has_tasks,
+                framework: Some(framework),
+                ..Wish::default()
+            };
+            choose(wish).map(|choice| choice.launcher)
+        };
+        assert_eq!(of(2, false, "pytorch"), Ok(Launcher::Ddp));
+        assert_eq!(of(1, true, "jax"), Ok(Launcher::Jax));
+        assert_eq!(of(1, false, "pytorch"), Ok(Launcher::None));
+        assert!(of(2, false, "caffe").is_err());
     }
 }

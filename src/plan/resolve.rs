@@ -54,6 +54,7 @@ pub fn resolve(
     resolver.pass_through();
     resolver.variables();
     resolver.warn_of_secrets();
+    resolver.warn_of_kept_variables();
     if spec.has_explore {
         let warning =
             "`framework.explore` has no effect: dlrun no longer draws candidates to learn";
@@ -239,6 +240,20 @@ impl Resolver<'_> {
         }
     }
 
+    fn warn_of_kept_variables(&mut self) {
+        let kept: Vec<String> = launch::variables_kept(&self.plan)
+            .into_iter()
+            .map(|name| format!("`{name}`"))
+            .collect();
+        if !kept.is_empty() {
+            let launcher = self.plan.launcher;
+            self.plan.warnings.push(format!(
+                "`run.env` sets {}, which the launcher `{launcher}` would set for each rank; yours is kept",
+                kept.join(", ")
+            ));
+        }
+    }
+
     fn output(&mut self) {
         let Some(asked) = &self.spec.run.output else {
             return;
@@ -259,11 +274,15 @@ impl Resolver<'_> {
 
     fn launcher(&mut self, nodes: u32) {
         let asked = self.spec.run.launcher.as_ref();
-        match launch::choose(
-            asked.map(|asked| asked.value),
+        let resources = &self.spec.resources;
+        let tasks = [resources.tasks, resources.tasks_per_node];
+        match launch::choose(launch::Wish {
+            asked: asked.map(|asked| asked.value),
             nodes,
-            self.spec.run.idle_nodes,
-        ) {
+            has_tasks: tasks.into_iter().flatten().any(|tasks| tasks > 1),
+            idle_nodes: self.spec.run.idle_nodes,
+            framework: self.spec.framework.name.as_deref(),
+        }) {
             Ok(choice) => {
                 self.decide("launcher", choice.launcher.as_str(), choice.why);
                 self.plan.launcher = choice.launcher;
@@ -275,7 +294,7 @@ impl Resolver<'_> {
                 let hint = match self.is_local() {
                     true => "a local job has one node: leave `tasks_per_node` out",
                     false => {
-                        "write `launcher = \"each\"` under [run] to start the command on every node"
+                        "name the framework under [framework], or a launcher under [run]: `ddp`, `torchrun`, `horovod`, `mpi`, ..; `each` starts the command on every node"
                     }
                 };
                 self.problems.push(Problem {

@@ -3,7 +3,7 @@
 use super::decisions::{JOB_FILE, Resolver};
 use super::{GPU_VARIABLES, PlannedDependency, PlannedResources, TargetFacts};
 use crate::foundation::diagnostic::Problem;
-use crate::job::{Asked, DependencyKind, EnvVar, JobState, Located, NodeCount};
+use crate::job::{Asked, DependencyKind, EnvVar, JobState, Located, NodeCount, kind_and_count};
 use crate::scheduler::adapter_for;
 
 impl Resolver<'_> {
@@ -17,6 +17,7 @@ impl Resolver<'_> {
             self.decide("tasks_per_node", tasks.to_string(), JOB_FILE);
         }
         let gpus = self.gpus();
+        let each_gpu = self.rank_for_each_gpu(gpus.per_node.as_deref());
         let cpus = self.cpus(&gpus);
         let memory = self.auto_or_left_out("memory", asked.memory.as_ref());
         let walltime = self.auto_or_left_out("walltime", asked.walltime.as_ref());
@@ -43,8 +44,8 @@ impl Resolver<'_> {
             nodes,
             nodes_asked: asked.nodes.is_some(),
             tasks: asked.tasks,
-            tasks_per_node: asked.tasks_on_each(nodes),
-            tasks_per_node_asked: asked.tasks_per_node.is_some(),
+            tasks_per_node: each_gpu.unwrap_or_else(|| asked.tasks_on_each(nodes)),
+            tasks_per_node_asked: asked.tasks_per_node.is_some() || each_gpu.is_some(),
             cpus_per_task: cpus,
             gpus_per_node: gpus.per_node,
             gpus_per_task: gpus.per_task,
@@ -65,6 +66,24 @@ impl Resolver<'_> {
             mail: asked.mail.clone(),
             licenses: asked.licenses.clone(),
         };
+    }
+
+    /// Ranks on each node of a distributed training that does not say how many.
+    fn rank_for_each_gpu(&mut self, gpus: Option<&str>) -> Option<u32> {
+        let asked = &self.spec.resources;
+        if !self.plan.launcher.is_distributed()
+            || asked.tasks.or(asked.tasks_per_node).is_some()
+            || asked.gpus_per_task.is_some()
+        {
+            return None;
+        }
+        let ranks = kind_and_count(gpus?).1.max(1);
+        self.decide(
+            "tasks_per_node",
+            ranks.to_string(),
+            "a rank for each GPU of the node",
+        );
+        Some(ranks)
     }
 
     /// The jobs that the dependencies mean. One that is met already needs no scheduler; one that cannot be met is an error.
@@ -121,11 +140,16 @@ impl Resolver<'_> {
             NodeCount::Between { min, max, .. } => (format!("{{ min = {min}, max = {max} }}"), min),
         };
         self.decide("nodes", shown.clone(), JOB_FILE);
-        if local && fewest > 1 {
+        if local && fewest > 1 && self.plan.launcher.is_distributed() {
+            self.plan.warnings.push(format!(
+                "the {fewest} nodes are {fewest} groups of ranks on this machine: it shows that the training works, not how it scales"
+            ));
+        } else if local && fewest > 1 {
             let message = format!("`resources.nodes = {shown}`, but a local job has one node");
             let problem = Problem::at(asked.span.clone(), message);
-            self.problems
-                .push(problem.hinted("submit to a cluster, or write `nodes = 1`"));
+            self.problems.push(problem.hinted(
+                "submit to a cluster, write `nodes = 1`, or choose a distributed launcher, whose nodes are groups of ranks here",
+            ));
         }
     }
 

@@ -20,6 +20,7 @@ mod last_words;
 mod node;
 mod notice;
 mod point;
+mod rank;
 mod row;
 mod run;
 pub mod rundir;
@@ -52,6 +53,7 @@ pub use node::{
 };
 pub use notice::{NOTICE_TAIL_BYTES, Notice, find_notice, notices};
 pub use point::{MAX_POINTS, MetricPoint, MetricValue, PointKind};
+pub use rank::RankRecord;
 pub use row::{decode_row, encode_row};
 pub use run::{ArrayPart, RunRecord, Sentinel};
 pub use sample::{

@@ -3,7 +3,8 @@
 use serde::{Deserialize, Serialize};
 
 use super::{
-    Conditions, ContainerRecord, Event, ExitStatus, GpuUsage, NodeFigures, Progress, Usage,
+    Conditions, ContainerRecord, Event, ExitStatus, GpuUsage, NodeFigures, Progress, RankRecord,
+    Usage,
 };
 use crate::job::{JobId, RunId};
 
@@ -186,6 +187,9 @@ pub struct NodeRecord {
     /// The GPUs of the run on this node.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub gpus: Vec<GpuUsage>,
+    /// The ranks of a distributed training on this node.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub ranks: Vec<RankRecord>,
     /// How the command got into its container; `None`: it runs in none.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub container: Option<ContainerRecord>,
@@ -258,6 +262,7 @@ impl NodeRecord {
             cgroup: None,
             container: None,
             gpus: Vec::new(),
+            ranks: Vec::new(),
             events: Vec::new(),
         }
     }

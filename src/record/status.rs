@@ -7,7 +7,9 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
-use super::{Cause, CauseKind, ExitStatus, NodeRecord, NodeState, Notice, RunRecord, Sentinel};
+use super::{
+    Cause, CauseKind, ExitStatus, NodeRecord, NodeState, Notice, RunRecord, Sentinel, ending,
+};
 use crate::job::{ArraySpec, JobId, JobState};
 
 /// What a scheduler says of a job.
@@ -243,6 +245,7 @@ pub fn resolve(outcome: &Outcome, queue: Option<&QueueEntry>) -> Status {
     status.cause = container_failure(outcome, &status)
         .or_else(|| setup_failure(end, &status))
         .or_else(|| lost_dependency(outcome, &status))
+        .or_else(|| first_rank_to_fall(outcome, &status))
         .or_else(|| Cause::of(status.state, status.exit, stated));
     status
 }
@@ -298,6 +301,25 @@ fn container_failure(outcome: &Outcome, status: &Status) -> Option<Cause> {
     let words = |node: &NodeRecord| node.container.as_ref()?.failure.clone();
     let words = failed_nodes(outcome, status).find_map(words);
     words.map(|words| Cause::container(&words))
+}
+
+/// The rank of a distributed training that failed before all others, which its launcher ended.
+fn first_rank_to_fall(outcome: &Outcome, status: &Status) -> Option<Cause> {
+    let of_node = |node: &NodeRecord| {
+        let rank = node.ranks.iter().find(|rank| rank.fell_first)?;
+        let said = rank.last_words.as_deref().map(|words| format!(": {words}"));
+        let (number, name, end) = (rank.rank, &node.key.node, ending(rank.exit?));
+        let said = said.unwrap_or_default();
+        Some(format!(
+            "rank {number} on {name} failed first: it {end}{said}"
+        ))
+    };
+    let text = outcome.nodes.iter().find_map(of_node);
+    let failed = status.state == JobState::Failed;
+    text.filter(|_| failed).map(|text| Cause {
+        kind: CauseKind::Program,
+        text,
+    })
 }
 
 /// A shell reports code 130 and signal 2 in the same way; who waited for the command knows which it was.

@@ -147,6 +147,10 @@ pub trait Adapter: Sync {
     fn on_each_node(&self, _plan: &Plan) -> Vec<String> {
         Vec::new()
     }
+    /// What sets `DLRUN_HOSTS` (the job's nodes, in order) and `DLRUN_TASKS` (tasks on each), as shell text.
+    fn hosts(&self) -> &'static str {
+        "export DLRUN_HOSTS=$DLRUN_NODE DLRUN_TASKS="
+    }
     /// What starts the ranks of an MPI program, as shell words.
     fn ranks(&self, plan: &Plan) -> String {
         format!("'mpirun' '-np' '{}'", Shape::for_plan(plan).ranks())

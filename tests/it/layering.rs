@@ -44,6 +44,7 @@ const ONLY: &[(&str, &[&str])] = &[
             "image::runtime",
             "image::flags",
             "job",
+            "launch",
             "observe",
             "plan",
             "record",
@@ -86,7 +87,9 @@ const CRATES: &[(&str, &[&str])] = &[
             "learn::bench",
         ],
     ),
-    ("tokio", &["node::daemon"]),
+    ("tokio", &["node::daemon", "node::supervise::ranks"]),
+    ("hyper", &["node::supervise::ranks"]),
+    ("hmac", &["node::supervise::ranks"]),
     ("sd_notify", &["node::daemon"]),
     ("libc", &["node::daemon"]),
 ];

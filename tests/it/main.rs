@@ -42,6 +42,7 @@ mod daemon;
 mod daemon_trouble;
 mod daemon_users;
 mod depends;
+mod distributed;
 mod docs;
 mod events;
 mod example_job;

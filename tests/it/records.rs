@@ -105,6 +105,7 @@ pub(crate) fn node(run_id: RunId, node: &str, updated_at_ms: u64) -> NodeRecord 
         cgroup: None,
         container: None,
         gpus: Vec::new(),
+        ranks: Vec::new(),
         events: Vec::new(),
     }
 }

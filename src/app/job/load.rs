@@ -25,7 +25,7 @@ use crate::foundation::command::find;
 use crate::foundation::diagnostic::Problem;
 use crate::image::python::{self, EnvFacts};
 use crate::image::runtime::{HostView, find_runtime};
-use crate::job::{Command, JobSpec, Located, Overrides, OwnPython, SchedulerKind};
+use crate::job::{Command, JobSpec, Launcher, Located, Overrides, OwnPython, SchedulerKind};
 use crate::learn::model::Hardware;
 use crate::observe::monitor::{allowed_cpus, cpus_effective, host_facts};
 use crate::plan::{self, Decision, ModelFacts, Plan, ScriptFacts, SiteFacts};
@@ -478,7 +478,7 @@ impl Place {
             .run
             .launcher
             .as_ref()
-            .is_some_and(|asked| asked.value.starts_ranks());
+            .is_some_and(|asked| asked.value == Launcher::Mpi);
         let runtime = session.settings.container_runtime();
         let asked = plan::asked_scheduler(spec, &session.settings).map(|(kind, _)| kind);
         let schedulers = schedulers::look(session, asked);

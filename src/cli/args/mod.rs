@@ -117,6 +117,8 @@ pub(crate) enum Verb {
     Words(Words),
     #[command(hide = true)]
     Enter(Enter),
+    #[command(hide = true)]
+    Ranks(Ranks),
     #[command(name = "exec-watch", hide = true)]
     ExecWatch,
     #[command(name = "local-run", hide = true)]
@@ -345,6 +347,9 @@ pub(crate) struct Logs {
     /// Only the output of this node
     #[arg(long)]
     pub(crate) node: Option<String>,
+    /// Only the output of this rank of a distributed training, instead of rank 0's
+    #[arg(long, conflicts_with = "node")]
+    pub(crate) rank: Option<u32>,
     /// Only these elements of an array: 3,7-9
     #[arg(long, value_name = "ELEMENTS", value_parser = elements)]
     pub(crate) element: Option<ArraySpec>,
@@ -472,6 +477,14 @@ pub(crate) struct Exec {
     pub(crate) in_image: usize,
     /// The command and its arguments, after `--`
     #[arg(last = true, value_name = "COMMAND", value_hint = ValueHint::CommandWithArguments)]
+    pub(crate) command: Vec<OsString>,
+}
+
+/// Starts the ranks of a distributed training on this node, and meets those of the other nodes before.
+#[derive(Debug, Args)]
+pub(crate) struct Ranks {
+    /// The command and its arguments, after `--`
+    #[arg(last = true, required = true, value_name = "COMMAND")]
     pub(crate) command: Vec<OsString>,
 }
 

@@ -48,6 +48,7 @@ pub(crate) fn run(session: &Session, args: &Logs) -> Result<u8, Error> {
     let tracked = tracker.look_at(&run_id, false)?;
     let wanted = Wanted {
         node: args.node.as_deref(),
+        rank: args.rank,
         elements: args.element.as_ref(),
     };
     if args.follow {

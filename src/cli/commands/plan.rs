@@ -8,6 +8,7 @@ use crate::app::job::submit::submit_command;
 use crate::app::output::terminal_columns;
 use crate::app::session::Session;
 use crate::cli::args::JobFile;
+use crate::launch::{PlannedProcess, planned_processes};
 use crate::plan::{Candidate, HIDDEN, ImageCandidate, Plan, describe, is_secret};
 
 /// What will happen.
@@ -20,6 +21,9 @@ pub(crate) struct Planned<'a> {
     images: &'a [ImageCandidate],
     candidates: &'a [Candidate],
     site: Option<SiteAsked<'a>>,
+    /// The processes that dlrun starts for a distributed training, with their variables.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    ranks: Vec<PlannedProcess>,
     python_environment_ready: Option<bool>,
     submit_command: Vec<String>,
 }
@@ -34,8 +38,9 @@ pub(crate) fn run(session: &Session, args: &JobFile) -> Result<u8, Error> {
         .map(|site| format!("  site: {}\n", site.shown()))
         .unwrap_or_default();
     let text = format!(
-        "{}{site}  submit by: {}\n",
+        "{}{site}{}  submit by: {}\n",
         describe(&job.plan, terminal_columns().map_or(100, usize::from)),
+        ranks_text(&planned_processes(&job.plan)),
         shown
     );
     let answer = Planned {
@@ -45,10 +50,48 @@ pub(crate) fn run(session: &Session, args: &JobFile) -> Result<u8, Error> {
         images: &job.plan.candidates,
         candidates: &job.plan.ways,
         site: job.site_asked(),
+        ranks: planned_processes(&job.plan),
         python_environment_ready: job.python.as_ref().map(|python| python.ready),
         submit_command: argv,
     };
     session.answer(&answer, &text)
+}
+
+/// Ranks that are shown one by one.
+const SHOWN: usize = 16;
+
+/// The table of ranks, and the variables of the first process.
+fn ranks_text(processes: &[PlannedProcess]) -> String {
+    let mut lines = Vec::new();
+    for process in processes.iter().take(SHOWN) {
+        let number = process.rank.map_or("-".to_owned(), |rank| rank.to_string());
+        let local = process
+            .local_rank
+            .map_or("-".to_owned(), |rank| rank.to_string());
+        let role = process.role.unwrap_or("rank");
+        lines.push(format!(
+            "  {role} {number}: node {}, local rank {local}",
+            process.node
+        ));
+    }
+    if processes.len() > SHOWN {
+        lines.push(format!(
+            "  and {} more (`--json` has all)",
+            processes.len() - SHOWN
+        ));
+    }
+    if let Some(first) = processes.iter().find(|process| process.rank == Some(0)) {
+        lines.push(
+            "  rank 0 finds, with addresses and ports of the nodes that the job gets:".to_owned(),
+        );
+        lines.extend(
+            first
+                .variables
+                .iter()
+                .map(|(name, value)| format!("    {name}={value}")),
+        );
+    }
+    lines.iter().map(|line| format!("{line}\n")).collect()
 }
 
 /// The plan with what looks like a secret hidden.

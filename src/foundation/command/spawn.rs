@@ -7,6 +7,7 @@ use std::os::unix::process::CommandExt;
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
 
+use nix::sched::{CpuSet, sched_setaffinity};
 use nix::sys::signal::{SigHandler, SigSet, Signal, signal};
 use nix::unistd::Pid;
 
@@ -43,6 +44,10 @@ pub struct TrainingCommand {
     /// True to start it as the leader of its own process group; false to leave it in ours, as a shell script leaves
     /// the programs that it starts.
     pub leads_group: bool,
+    /// True where the kernel kills it when the thread that starts it ends (`PR_SET_PDEATHSIG`).
+    pub dies_with_us: bool,
+    /// CPUs that it is bound to; empty: as we are.
+    pub cpus: Vec<u32>,
 }
 
 /// Starts the training with default signals, nothing blocked and an empty standard input. The caller waits for it with
@@ -56,18 +61,36 @@ pub fn spawn_training(training: TrainingCommand) -> Result<Pid, CommandError> {
     if training.leads_group {
         command.process_group(0);
     }
-    let reset = || {
+    let (dies_with_us, cpus) = (training.dies_with_us, cpu_set(&training.cpus));
+    let reset = move || {
         for which in DEFAULTED {
             // SAFETY: SIG_DFL installs no code of ours; the only unsafe part of `signal` is a handler's body.
             unsafe { signal(which, SigHandler::SigDfl) }?;
         }
         SigSet::empty().thread_set_mask()?;
+        if dies_with_us {
+            nix::sys::prctl::set_pdeathsig(Signal::SIGKILL)?;
+        }
+        if let Some(cpus) = &cpus {
+            // One that left the machine meanwhile is no reason not to train.
+            let _ = sched_setaffinity(Pid::from_raw(0), cpus);
+        }
         io::Result::Ok(())
     };
     // SAFETY: runs between fork and exec, where only async-signal-safe calls are allowed: `signal` and
-    // `pthread_sigmask` are such (`signal-safety(7)`), and the closure allocates nothing.
+    // `pthread_sigmask` are such (`signal-safety(7)`), `prctl` and `sched_setaffinity` are plain system calls, and the closure
+    // allocates nothing.
     unsafe { command.pre_exec(reset) };
     Ok(pid_of(&start(&mut command, &training.argv)?))
+}
+
+fn cpu_set(cpus: &[u32]) -> Option<CpuSet> {
+    let mut set = CpuSet::new();
+    let known = cpus
+        .iter()
+        .filter(|cpu| set.set(**cpu as usize).is_ok())
+        .count();
+    (known > 0).then_some(set)
 }
 
 /// Starts a helper process of ours in its own process group: `stdin` is how we talk to it, `stdout` is all it may
@@ -207,6 +230,8 @@ mod tests {
             stdout,
             stderr,
             leads_group: true,
+            dies_with_us: false,
+            cpus: vec![],
         };
         let pid = spawn_training(training).expect("it starts");
         let WaitStatus::Exited(_, code) = waitpid(pid, None).expect("it is ours") else {
@@ -300,6 +325,8 @@ mod tests {
                 stdout,
                 stderr,
                 leads_group: true,
+                dies_with_us: false,
+                cpus: vec![],
             };
             let error = spawn_training(training).expect_err("it cannot start");
             assert_eq!(error.shell_code(), code, "{error}");
@@ -311,6 +338,8 @@ mod tests {
             stdout: Stdio::inherit(),
             stderr: Stdio::inherit(),
             leads_group: true,
+            dies_with_us: false,
+            cpus: vec![],
         };
         assert!(spawn_training(none).is_err());
     }

@@ -46,6 +46,8 @@ pub fn exec(prepared: Prepared) -> Result<ExitStatus, CommandError> {
         stdout: output.stdout,
         stderr: output.stderr,
         leads_group: false,
+        dies_with_us: false,
+        cpus: Vec::new(),
     };
     let before = children_cpu_us();
     let booted_at_ms = clock::booted_at_ms();

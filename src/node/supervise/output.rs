@@ -15,6 +15,7 @@ use nix::sys::stat::{SFlag, fstat};
 
 use super::context::Context;
 use super::handover::OutputFile;
+use super::ranks::Group;
 
 /// The command's standard streams.
 pub(super) struct Output {
@@ -35,6 +36,20 @@ pub(super) fn choose(context: &Context) -> Output {
         file,
         echo: false,
     };
+    let variable = |name: &str| std::env::var(name).ok();
+    let group = Group::from_environment(context, variable).and_then(Result::ok);
+    if let Some(path) = group.and_then(|group| group.own_output())
+        && let Some((path, file)) = open_within_five_seconds(path, 0o666)
+        && let Ok(twin) = file.try_clone()
+    {
+        let offset = file.metadata().map_or(0, |metadata| metadata.len());
+        return Output {
+            stdout: file.into(),
+            stderr: twin.into(),
+            file: Some(OutputFile { path, offset }),
+            echo: false,
+        };
+    }
     if let Some(file) = inherited_file() {
         return inherited(Some(file));
     }
@@ -43,7 +58,7 @@ pub(super) fn choose(context: &Context) -> Output {
         let name = format!("out.{}", context.node.replace('/', "_"));
         state_dir.join("runs").join(run_id.as_str()).join(name)
     });
-    let opened = own.and_then(open_within_five_seconds);
+    let opened = own.and_then(|path| open_within_five_seconds(path, 0o600));
     let opened = opened.and_then(|(path, file)| Some((path, file.try_clone().ok()?, file)));
     let Some((path, twin, file)) = opened else {
         return inherited(None);
@@ -69,14 +84,14 @@ fn inherited_file() -> Option<OutputFile> {
     })
 }
 
-fn open_within_five_seconds(path: PathBuf) -> Option<(PathBuf, File)> {
+fn open_within_five_seconds(path: PathBuf, mode: u32) -> Option<(PathBuf, File)> {
     let (sender, receiver) = mpsc::channel();
     std::thread::spawn(move || {
         let flags = (OFlag::O_NOFOLLOW | OFlag::O_CLOEXEC).bits();
         let open = OpenOptions::new()
             .create(true)
             .append(true)
-            .mode(0o600)
+            .mode(mode)
             .custom_flags(flags)
             .open(&path);
         let _ = sender.send(open.ok().map(|file| (path, file)));

@@ -80,13 +80,23 @@ pub fn prepare(
         events,
     };
     let plan = prepared.context.plan.as_ref();
+    if plan.is_some_and(|plan| plan.launcher.is_distributed()) {
+        // It starts the ranks, and knows them by our own variables.
+        let own = std::env::current_exe().unwrap_or_else(|_| "dlrun".into());
+        let words = [own.into_os_string(), "ranks".into(), "--".into()];
+        prepared.argv.splice(0..0, words);
+        prepared
+            .removals
+            .retain(|name| !INTERNAL.iter().any(|own| name == own));
+    }
+    let plan = prepared.context.plan.as_ref();
     let Some(container) = plan.and_then(|plan| plan.image.clone()) else {
         return Ok(prepared);
     };
     let variables = variables(&prepared.sets, &prepared.removals);
     if bare == 0 {
         // Each rank enters its container by itself; what this node decides for its own is recorded.
-        let is_mpi = plan.is_some_and(|plan| plan.launcher.starts_ranks());
+        let is_mpi = plan.is_some_and(|plan| plan.launcher.has_ranks());
         let entry = is_mpi.then(|| enter(&container, &[], &[], variables));
         prepared.container = entry.and_then(Result::ok).map(|entry| entry.record);
         return Ok(prepared);

@@ -13,6 +13,7 @@ use super::events;
 use super::follow::{Followed, SPACING};
 use super::handover::{DROP_SIGNALS, Ended, Handover};
 use super::link::Link;
+use super::ranks::ranks_of;
 use super::sampling::Sampling;
 use super::signals::{drop_pending, ignore_all};
 use super::step::Step;
@@ -504,6 +505,7 @@ impl Watch {
             },
             cgroup: self.sampling.cgroup().map(str::to_owned),
             container: handover.container.clone(),
+            ranks: ranks_of(handover.events.as_deref()),
             ..NodeRecord::begun(key, job_id, handover.started_at_ms, host)
         };
         self.account.fill(&mut record);

@@ -113,6 +113,26 @@ pub fn children_of(pid: u32) -> io::Result<Vec<Process>> {
         .collect())
 }
 
+/// CPU time of a process and of the children that it waited for, in seconds; also of one that ended and was not waited for yet.
+#[must_use]
+pub fn cpu_seconds_with_children(pid: u32) -> Option<f64> {
+    let stat = proc().stat(pid, None).ok()?;
+    let ticks = [
+        stat.times.user,
+        stat.times.system,
+        stat.children.user,
+        stat.children.system,
+    ];
+    let us = Units::of_system().us(ticks.into_iter().sum());
+    Some(Duration::from_micros(us).as_secs_f64())
+}
+
+/// The most memory that a process held at once, in bytes (`VmHWM` of `/proc/PID/status`). `None`: as [`uid_of`].
+#[must_use]
+pub fn memory_peak(pid: u32) -> Option<u64> {
+    Some(line(&status(pid)?, b"VmHWM:")? * 1024)
+}
+
 /// The real user of a process (`Uid` of `/proc/PID/status`). `None`: there is no such process, or it may not be seen.
 #[must_use]
 pub fn uid_of(pid: u32) -> Option<u32> {

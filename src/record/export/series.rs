@@ -35,7 +35,7 @@ pub fn series_families(table: Table) -> Vec<SeriesFamily> {
         Table::Runs => &["ended_at_ms", "started_at_ms", "submitted_at_ms"],
         Table::Timings => &["ended_at_ms"],
         Table::Usage => &["ended_at_ms", "updated_at_ms"],
-        Table::Gpus => &["updated_at_ms"],
+        Table::Gpus | Table::Ranks => &["updated_at_ms"],
         Table::Samples => &["at_ms"],
         Table::Events | Table::Metrics | Table::GpuSamples | Table::ProcessSamples => {
             return Vec::new();

@@ -5,7 +5,9 @@ use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
 
 use super::table::{Cells, MEASUREMENT, VERSION, assemble, check};
-use super::{Epoch, Event, GpuUsage, MeasureKey, Measurement, MetricValue, RunRow, Table};
+use super::{
+    Epoch, Event, GpuUsage, MeasureKey, Measurement, MetricValue, RankRecord, RunRow, Table,
+};
 use crate::job::RunId;
 
 /// The longest line, in bytes. The longest that dlrun writes are those of epochs with hundreds of metrics.
@@ -82,6 +84,7 @@ impl Incoming {
             Table::Usage => drop(incoming.record::<Measurement>()?),
             Table::Timings => drop(incoming.record::<Epoch>()?),
             Table::Gpus => drop(incoming.record::<GpuUsage>()?),
+            Table::Ranks => drop(incoming.record::<RankRecord>()?),
             Table::Metrics => drop(incoming.record::<MetricValue>()?),
             Table::Events => drop(incoming.record::<Event>()?),
             Table::Samples | Table::GpuSamples | Table::ProcessSamples => {}

@@ -62,6 +62,7 @@ fn shown(found: &Result<Incoming, String>) -> String {
         Table::Usage => format!("{:?}", row.record::<Measurement>()),
         Table::Timings => format!("{:?}", row.record::<Epoch>()),
         Table::Gpus => format!("{:?}", row.record::<GpuUsage>()),
+        Table::Ranks => format!("{:?}", row.record::<RankRecord>()),
         Table::Metrics => format!("{:?}", row.record::<MetricValue>()),
         Table::Events => format!("{:?}", row.record::<Event>()),
         _ => String::new(),
@@ -103,7 +104,7 @@ fn is_derived(table: Table, name: &str) -> bool {
                 || conditions.contains(&name)
                 || name.ends_with("_used")
         }
-        Table::Gpus => ["name", "user", "updated_at_ms"].contains(&name),
+        Table::Gpus | Table::Ranks => ["name", "user", "updated_at_ms"].contains(&name),
         Table::Timings => ["name", "user", "seconds", "source"].contains(&name),
         _ => ["name", "user"].contains(&name),
     }

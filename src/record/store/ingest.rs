@@ -131,6 +131,7 @@ impl Writer<'_> {
         self.replace_holes(node, record)?;
         self.replace_events(node, &record.events)?;
         self.replace_gpus(node, &record.gpus)?;
+        self.replace_ranks(node, &record.ranks)?;
         Ok(Some(node))
     }
 
@@ -178,7 +179,7 @@ impl Writer<'_> {
     /// `StoreFault::Query` and what the disk adds to it.
     pub fn clear(&self) -> Result<(), StoreError> {
         // Children first: then each table is emptied in one go, without a look at every row.
-        let tables = "import waiting live spool gpu event block usage missing gap timing metric node \
+        let tables = "import waiting live spool gpu rank event block usage missing gap timing metric node \
              element target attempt run origin";
         for table in tables.split(' ') {
             self.execute(&format!("DELETE FROM {table}"), [])?;

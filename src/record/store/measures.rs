@@ -9,7 +9,7 @@ use super::open::Store;
 use crate::job::RunId;
 use crate::record::{
     Epoch, Event, GpuUsage, MeasureKey, Measurement, MetricPoint, MetricValue, NodeRecord,
-    PointKind, Table,
+    PointKind, RankRecord, Table,
 };
 
 impl Store {
@@ -37,6 +37,11 @@ impl Store {
         for (key, usage) in self.parts::<GpuUsage>(Table::Gpus, "gpu", "uuid", run_id)? {
             if let Some(place) = place(&key) {
                 records[place].gpus.push(usage);
+            }
+        }
+        for (key, rank) in self.parts::<RankRecord>(Table::Ranks, "rank", "rank", run_id)? {
+            if let Some(place) = place(&key) {
+                records[place].ranks.push(rank);
             }
         }
         // Of several databases' events each has its own order.

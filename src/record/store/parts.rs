@@ -8,7 +8,8 @@ use super::sql::{event, integer};
 use super::writer::{Replace, Writer};
 use crate::record::table::stored_values;
 use crate::record::{
-    Epoch, Event, Gap, GpuUsage, MetricPoint, MetricValue, NodeRecord, PointKind, Progress, Table,
+    Epoch, Event, Gap, GpuUsage, MetricPoint, MetricValue, NodeRecord, PointKind, Progress,
+    RankRecord, Table,
 };
 
 impl Writer<'_> {
@@ -29,6 +30,7 @@ impl Writer<'_> {
             Table::Timings => (&["node", "place"], Replace::Numbered),
             Table::Metrics => (&["node", "kind", "place", "name"], Replace::Numbered),
             Table::Gpus => (&["node", "uuid"], Replace::Keeping(&[])),
+            Table::Ranks => (&["node", "rank"], Replace::Keeping(&[])),
             _ => (&["node"], Replace::Keeping(&[])),
         };
         values.push(("node", node.into()));
@@ -208,5 +210,11 @@ impl Writer<'_> {
         )?;
         gpus.iter()
             .try_for_each(|usage| self.put_record(node, Table::Gpus, &json!(usage)))
+    }
+
+    pub(super) fn replace_ranks(&self, node: i64, ranks: &[RankRecord]) -> Result<(), StoreError> {
+        ranks
+            .iter()
+            .try_for_each(|rank| self.put_record(node, Table::Ranks, &json!(rank)))
     }
 }

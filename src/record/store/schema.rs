@@ -4,9 +4,10 @@ use rusqlite::{Connection, Transaction, TransactionBehavior};
 
 /// What brings a database up to each version, in their order; an empty one gets all. dlrun 0.1 wrote version 8. A released version is
 /// never changed.
-const VERSIONS: [(i32, &str); 2] = [
+const VERSIONS: [(i32, &str); 3] = [
     (8, include_str!("schema-8.sql")),
     (11, include_str!("schema-11.sql")),
+    (12, include_str!("schema-12.sql")),
 ];
 
 /// `dlrn`: distinguishes our databases from others.

@@ -440,6 +440,38 @@ columns! {
         /// When the record of the measurement was written.
         updated_at_ms: Always WHOLE from "node.updated_at_ms";
     }
+    RANKS of "rank" in "" {
+        /// Its number; of an agent that of its first rank, of a helper the number after all ranks.
+        rank: Key WHOLE;
+        /// Its number on its node.
+        local_rank: Always WHOLE;
+        /// Ranks in all.
+        world_size: Always WHOLE;
+        /// `agent`, `scheduler` or `server`; null: a rank.
+        role: Optional TEXT;
+        /// When it was started.
+        started_at_ms: Always WHOLE;
+        /// When it ended.
+        ended_at_ms: Optional WHOLE;
+        /// Its exit code.
+        exit_code: Optional WHOLE in "/exit" as "code";
+        /// Signal that ended it.
+        exit_signal: Optional WHOLE in "/exit" as "signal";
+        /// Whether it failed before all others of the run.
+        fell_first: Always FLAG;
+        /// Of one that fell first, the last line of its error message.
+        last_words: Optional TEXT;
+        /// The file that has its output.
+        output: Optional TEXT;
+        /// CPU time of it and of its children.
+        cpu_seconds: Optional REAL;
+        /// Most memory of its first process.
+        mem_peak_bytes: Optional WHOLE;
+        /// Its GPUs, if each rank has its own.
+        gpus: Optional TEXT;
+        /// When the record of the measurement was written.
+        updated_at_ms: Always WHOLE from "node.updated_at_ms";
+    }
     METRICS of "metric" in "" {
         /// What it belongs to: an `epoch`, a `step` of training or an `evaluation`; one that ends an epoch is in
         /// both.
@@ -521,6 +553,7 @@ impl Table {
             Self::Timings => TIMINGS.to_vec(),
             Self::Usage => USAGE.to_vec(),
             Self::Gpus => GPUS.to_vec(),
+            Self::Ranks => RANKS.to_vec(),
             Self::Metrics => METRICS.to_vec(),
             Self::Events => EVENTS.to_vec(),
             Self::Samples => reading(&[], &COLUMNS),
@@ -555,6 +588,9 @@ impl Table {
             Self::Gpus => json!({
                 "uuid": "", "name": "", "readings": 0, "throttled_seconds": 0, "idle_seconds": 0, "xid_errors": 0,
             }),
+            Self::Ranks => {
+                json!({ "rank": 0, "local_rank": 0, "world_size": 0, "started_at_ms": 0 })
+            }
             Self::Metrics => json!({ "kind": "epoch", "place": 0, "name": "" }),
             Self::Events => json!({ "at_ms": 0, "kind": "note", "detail": "" }),
             Self::Samples => json!({ "at_ms": 0 }),

@@ -105,6 +105,8 @@ named_enum! {
         Timings = "timings",
         /// One row a GPU of a measurement.
         Gpus = "gpus",
+        /// One row a rank of a distributed training.
+        Ranks = "ranks",
         /// One row a loss or metric of an epoch, a step or an evaluation.
         Metrics = "metrics",
         /// One row an event of a measurement.
@@ -130,6 +132,7 @@ impl Table {
             Self::Usage => "usage",
             Self::Timings => "timing",
             Self::Gpus => "gpu",
+            Self::Ranks => "rank",
             Self::Metrics => "metric",
             Self::Events => "event",
             Self::Samples => "sample",

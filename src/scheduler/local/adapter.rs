@@ -2,7 +2,7 @@
 
 use super::Local;
 use crate::foundation::diagnostic::Problem;
-use crate::job::SchedulerKind;
+use crate::job::{Launcher, SchedulerKind};
 use crate::scheduler::adapter::{Adapter, Asked, Findings, Lack};
 use crate::scheduler::{Reach, Scheduler};
 
@@ -60,7 +60,7 @@ impl Adapter for Known {
 
     fn check(&self, asked: &Asked<'_>, found: &mut Findings) {
         let run = &asked.spec.run;
-        if asked.launcher.starts_ranks() && !asked.has_mpirun && run.modules.is_empty() {
+        if asked.launcher == Launcher::Mpi && !asked.has_mpirun && run.modules.is_empty() {
             let message =
                 "`run.launcher = \"mpi\"` starts `mpirun` on this machine, and it is not in PATH";
             found.problems.push(Problem {

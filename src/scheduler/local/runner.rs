@@ -133,6 +133,8 @@ fn run_script(
         removals: of_another_job(),
         stdout: output.into(),
         stderr: errors.into(),
+        dies_with_us: false,
+        cpus: Vec::new(),
         // The time limit and a cancel reach all of the job by it.
         leads_group: true,
     };

@@ -80,7 +80,11 @@ impl Asked {
         let per_cpu = resources.memory_per_cpu.map(|memory| memory.0);
         let all_cpus =
             per_cpu.map(|memory| memory.saturating_mul(cpus.unwrap_or(machine.cpus).into()));
-        let memory = resources.memory.map(|memory| memory.0).or(all_cpus);
+        let nodes = u64::from(resources.nodes.max(1));
+        let asked = resources
+            .memory
+            .map(|memory| memory.0.saturating_mul(nodes));
+        let memory = asked.or(all_cpus);
         if resources.exclusive || (cpus.is_none() && memory.is_none()) {
             return Self::default();
         }

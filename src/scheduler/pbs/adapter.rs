@@ -123,6 +123,10 @@ impl Adapter for Dialect {
         vec![script::ON_EACH.to_owned()]
     }
 
+    fn hosts(&self) -> &'static str {
+        "dlrun_list=$(IFS=,; echo \"${dlrun_hosts[*]}\")\nexport DLRUN_HOSTS=$dlrun_list DLRUN_TASKS="
+    }
+
     fn ranks(&self, plan: &Plan) -> String {
         script::ranks(plan)
     }

@@ -5,6 +5,7 @@
 //! OpenPBS of 23.06.
 
 use super::dialect::Dialect;
+use crate::job::Launcher;
 use crate::launch::Plan;
 use crate::scheduler::script::{MINT, quoted, read_env_file};
 
@@ -109,7 +110,7 @@ fi
 /// each as often as it has tasks.
 pub(in crate::scheduler) fn before(plan: &Plan, dialect: &Dialect) -> String {
     let directory = directory(plan, dialect);
-    if plan.launcher.starts_ranks() {
+    if plan.launcher == Launcher::Mpi {
         let tasks = plan.resources.tasks_per_node.to_string();
         return directory + &MACHINES.replace("@TASKS@", &tasks);
     }
@@ -127,7 +128,7 @@ pub(in crate::scheduler) fn before(plan: &Plan, dialect: &Dialect) -> String {
 
 /// What is taken away before the job ends. A node that refused to start says why.
 pub(in crate::scheduler) fn after(plan: &Plan) -> &'static str {
-    if plan.launcher.starts_ranks() || plan.launcher.runs_on_each_node() {
+    if plan.launcher.has_ranks() || plan.launcher.runs_on_each_node() {
         "dlrun_why=\n[ ! -s \"$dlrun_dir/why\" ] || read -r dlrun_why < \"$dlrun_dir/why\"\nrm -rf -- \"$dlrun_dir\"\n"
     } else {
         "dlrun_why=\n"
@@ -242,6 +243,12 @@ fn node_script(plan: &Plan) -> String {
         .as_deref()
         .map(|file| read_env_file(file, plan.image.is_some()))
         .unwrap_or_default();
+    // The ranks of a distributed training have their own files; what is left to say goes to the job's.
+    let output = if plan.launcher.is_distributed() {
+        "${DLRUN_OUTPUT:-$dlrun_output.$dlrun_rank.out}"
+    } else {
+        "$dlrun_output.$dlrun_rank.out"
+    };
     format!(
         r#"dlrun_path=$PATH
 read -r dlrun_host 2> /dev/null < /proc/sys/kernel/hostname || dlrun_host=$(uname -n)
@@ -255,7 +262,7 @@ export DLRUN_NODE=${{dlrun_hosts[dlrun_rank]:-$dlrun_host}}
 [ -r "${{PBS_NODEFILE:-}}" ] || export PBS_NODEFILE=$dlrun_dir/hosts
 # Where PBS starts one for each chunk, the first does it.
 mkdir -- "$dlrun_dir/rank.$dlrun_rank" 2> /dev/null || exit 0
-exec >> "$dlrun_output.$dlrun_rank.out" 2>&1
+exec >> "{output}" 2>&1
 over() {{ echo "$1" > "$dlrun_dir/code.part.$dlrun_rank" && mv -- "$dlrun_dir/code.part.$dlrun_rank" "$dlrun_dir/code.$dlrun_rank"; exit "$1"; }}
 refuse() {{ echo "dlrun: error: $2" >&2; echo "$DLRUN_NODE: $2" > "$dlrun_dir/why"; over "$1"; }}
 cd -- {workdir} || refuse 66 'the working directory is not there: '{workdir}

@@ -4,7 +4,7 @@ use std::fmt::Write as _;
 
 use super::quoted;
 use crate::image::{flags, runtime};
-use crate::launch::Plan;
+use crate::launch::{Plan, launcher_for};
 use crate::scheduler::adapter_for;
 
 pub(super) fn command(script: &mut String, plan: &Plan) {
@@ -20,7 +20,7 @@ pub(super) fn command(script: &mut String, plan: &Plan) {
             "dlrun_container=(\"$dlrun_runtime\" {})",
             quoted_words(&flags::bare(image))
         );
-        if plan.launcher.starts_ranks() || plan.build.is_some() {
+        if plan.launcher.has_ranks() || plan.build.is_some() {
             let json =
                 serde_json::to_string(image).expect("a container is plain data with text keys");
             let _ = writeln!(script, "dlrun_image={}{ENTER}", quoted(&json));
@@ -28,17 +28,22 @@ pub(super) fn command(script: &mut String, plan: &Plan) {
     }
     let container = match &plan.image {
         None => "",
-        Some(_) if plan.launcher.starts_ranks() => "\"${dlrun_enter[@]}\"",
+        Some(_) if plan.launcher.has_ranks() => "\"${dlrun_enter[@]}\"",
         Some(_) => "\"${dlrun_container[@]}\"",
     };
     let adapter = adapter_for(plan.scheduler);
     script.push_str(&adapter.before_command(plan));
+    let starter = launcher_for(plan.launcher, &plan.framework, |_| None);
+    if starter.is_some() {
+        script.push_str(GROUP);
+        let _ = writeln!(script, "{}", adapter.hosts());
+    }
     script.push_str("\ndlrun_command=(\n");
     let (mut each, mut ranks) = (Vec::new(), String::new());
     if plan.launcher.runs_on_each_node() {
         each = adapter.on_each_node(plan);
     }
-    if plan.launcher.starts_ranks() {
+    if plan.launcher.has_ranks() && starter.is_none() {
         ranks = adapter.ranks(plan);
     }
     for line in [ranks.as_str(), container]
@@ -47,12 +52,13 @@ pub(super) fn command(script: &mut String, plan: &Plan) {
     {
         let _ = writeln!(script, "    {line}");
     }
-    for word in &plan.command {
-        let _ = writeln!(script, "    {}", quoted(word));
+    let words = starter.map_or_else(|| plan.command.clone(), |it| it.command(&plan.command));
+    for word in words {
+        let _ = writeln!(script, "    {}", quoted(&word));
     }
     script.push_str(")\n");
     let _ = writeln!(script, "dlrun_launch=({})", quoted_words(&each));
-    let in_image = plan.image.is_some() && !plan.launcher.starts_ranks();
+    let in_image = plan.image.is_some() && !plan.launcher.has_ranks();
     let bare = if in_image {
         "${#dlrun_container[@]}"
     } else {
@@ -67,6 +73,14 @@ pub(in crate::scheduler) fn quoted_words<'w>(
     let words = words.into_iter();
     words.map(|word| quoted(word)).collect::<Vec<_>>().join(" ")
 }
+
+/// Where the nodes of a distributed training meet: who may join knows the secret, which no other user can read.
+const GROUP: &str = r#"
+[ -n "$dlrun_exe" ] && "$dlrun_exe" --version > /dev/null 2>&1 ||
+    refuse 66 "dlrun, which starts the ranks, does not run on $DLRUN_NODE"
+DLRUN_GROUP_SECRET=$(PATH=$dlrun_path od -An -N16 -tx1 /dev/urandom) && export DLRUN_GROUP_SECRET=${DLRUN_GROUP_SECRET//[!0-9a-f]/}
+export DLRUN_OUTPUT=$(PATH=$dlrun_path readlink "/proc/$$/fd/1")
+"#;
 
 const NAMED: &str = r#"command -v "$dlrun_runtime" > /dev/null ||
     refuse 66 "the container runtime $dlrun_runtime is not found on $DLRUN_NODE""#;
@@ -106,6 +120,10 @@ shift
 if [ -n "$DLRUN_EXE" ] && "$DLRUN_EXE" --version > /dev/null 2>&1; then
     if [ "$dlrun_bare" = 0 ]; then exec "$DLRUN_EXE" exec -- "$@"; fi
     exec "$DLRUN_EXE" exec --in-image "$dlrun_bare" -- "$@"
+fi
+if [ -n "$DLRUN_GROUP_SECRET" ]; then
+    echo "dlrun: error: dlrun, which starts the ranks, does not run on ${SLURMD_NODENAME:-$DLRUN_NODE}" >&2
+    exit 66
 fi
 echo "dlrun: warning: dlrun does not run on ${SLURMD_NODENAME:-$DLRUN_NODE}; the command runs without a record" >&2
 unset DLRUN_PLAN DLRUN_STATE_DIR DLRUN_EXE DLRUN_ELEMENT DLRUN_ATTEMPT DLRUN_JOB_ID DLRUN_NODE

@@ -99,7 +99,13 @@ impl Adapter for Known {
     fn on_each_node(&self, plan: &Plan) -> Vec<String> {
         let output = directives::output(plan);
         let stem = output.strip_suffix(".out").unwrap_or(&output);
-        srun::on_each_node(Shape::for_plan(plan), &format!("{stem}.%n.out"))
+        let own_file = format!("{stem}.%n.out");
+        let own_file = (!plan.launcher.is_distributed()).then_some(&*own_file);
+        srun::on_each_node(Shape::for_plan(plan), own_file)
+    }
+
+    fn hosts(&self) -> &'static str {
+        "export DLRUN_HOSTS=$SLURM_JOB_NODELIST DLRUN_TASKS=$SLURM_TASKS_PER_NODE"
     }
 
     fn ranks(&self, plan: &Plan) -> String {

@@ -4,16 +4,20 @@ use crate::job::{gpus_on_node, kind_and_count};
 use crate::launch::Shape;
 
 /// `srun` and its options for one dlrun on every node. It takes the CPUs and GPUs of all tasks of its node, since it starts one
-/// program that has the node's whole share. Each node's output goes to its own file, which the node itself opens.
-pub(super) fn on_each_node(shape: Shape<'_>, output: &str) -> Vec<String> {
+/// program that has the node's whole share. Each node's output goes to its own file, which the node itself opens; without `output`
+/// it goes to the job's, through `srun`.
+pub(super) fn on_each_node(shape: Shape<'_>, output: Option<&str>) -> Vec<String> {
     let mut argv = vec![
         "srun".to_owned(),
         format!("--nodes={}", shape.nodes),
         format!("--ntasks={}", shape.nodes),
         "--ntasks-per-node=1".to_owned(),
     ];
-    if let Some(cpus) = shape.cpus_per_task {
-        argv.push(format!("--cpus-per-task={}", cpus * shape.tasks_per_node));
+    match (shape.cpus_per_task, shape.tasks) {
+        (Some(cpus), None) => argv.push(format!("--cpus-per-task={}", cpus * shape.tasks_per_node)),
+        // Nodes have different shares, and each its whole one.
+        (_, Some(_)) => argv.push("--cpu-bind=none".to_owned()),
+        (None, None) => {}
     }
     // With the type that the job has, since SLURM_GPUS_PER_TASK has it too.
     let gpus = gpus_on_node(None, shape.gpus_per_task, shape.tasks_per_node);
@@ -22,9 +26,13 @@ pub(super) fn on_each_node(shape: Shape<'_>, output: &str) -> Vec<String> {
         "--kill-on-bad-exit=0".to_owned(),
         // `sbatch --export=NONE` would otherwise leave the tasks without PATH.
         "--export=ALL".to_owned(),
-        format!("--output={output}"),
-        "--open-mode=append".to_owned(),
     ]);
+    if let Some(output) = output {
+        argv.extend([
+            format!("--output={output}"),
+            "--open-mode=append".to_owned(),
+        ]);
+    }
     argv
 }
 
@@ -93,7 +101,7 @@ mod tests {
             cpus_per_task: Some(2),
             gpus_per_task: Some("v100:1"),
         };
-        let argv = on_each_node(shape, "x-%j.%n.out");
+        let argv = on_each_node(shape, Some("x-%j.%n.out"));
         assert!(argv.contains(&"--cpus-per-task=8".to_owned()), "{argv:?}");
         assert!(
             argv.contains(&"--gpus-per-node=v100:4".to_owned()),
@@ -106,7 +114,7 @@ mod tests {
                     cpus_per_task: None,
                     ..shape
                 },
-                "x"
+                Some("x")
             )
             .iter()
             .any(|a| a.contains("cpus"))

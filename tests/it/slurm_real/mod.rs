@@ -7,6 +7,7 @@ pub(crate) mod cluster;
 mod containers;
 mod convert;
 mod daemon;
+mod distributed;
 mod fit;
 mod model;
 mod options;

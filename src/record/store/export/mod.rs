@@ -250,7 +250,7 @@ fn query(table: Table, order: Order, settled: bool) -> String {
     let (joined, earliest, when_settled) = match table {
         Table::Runs => ("", "run.submitted_at_ms", RUN_IS_OVER),
         Table::Usage => (measured, "node.started_at_ms", NODE_IS_OVER),
-        Table::Gpus => ("", "node.started_at_ms", NODE_IS_OVER),
+        Table::Gpus | Table::Ranks => ("", "node.started_at_ms", NODE_IS_OVER),
         Table::Timings => ("", timed, "true"),
         Table::Metrics => ("", noted, "true"),
         Table::Events => ("", "event.at_ms", "true"),

@@ -1,0 +1,233 @@
+//! The meeting of the nodes, on a thread of its own beside the one that waits for the ranks.
+
+use std::io;
+use std::net::{IpAddr, Ipv4Addr, SocketAddr};
+use std::sync::mpsc;
+use std::time::Duration;
+
+use tokio::net::TcpSocket;
+use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
+
+use super::first::First;
+use super::member::{Member, Newcomer, Notes};
+use super::message::{Fall, LINE, ToFirst, ToNode};
+use super::network::{self, TRIES};
+use super::{store, wire};
+use crate::foundation::clock::now_ms;
+use crate::launch::Meeting;
+use crate::record::ExitStatus;
+
+/// Nodes that may connect before one is let in.
+const BACKLOG: u32 = 4096;
+
+/// What a node hears of the others.
+#[derive(Debug)]
+pub(super) enum News {
+    /// All nodes are there: its ranks are to start now.
+    Start(Meeting),
+    /// A rank fell: its ranks are to end.
+    Stop(Fall),
+    /// All ranks of all nodes are over.
+    AllOver,
+    /// There will be no meeting.
+    Failed(String),
+    /// Something to say to the user.
+    Note(String),
+}
+
+/// How a node speaks with the others.
+pub(super) struct Link {
+    pub(super) news: mpsc::Receiver<News>,
+    pub(super) say: UnboundedSender<ToFirst>,
+}
+
+/// What the meeting is about.
+pub(super) struct Agenda {
+    pub(super) newcomer: Newcomer,
+    pub(super) name: String,
+    pub(super) notes: Option<Notes>,
+    pub(super) patience: Duration,
+    pub(super) interface: Option<String>,
+    /// Whether dlrun serves the ranks a store of keys.
+    pub(super) has_store: bool,
+}
+
+/// Begins the meeting. A group whose nodes are all here starts at once.
+pub(super) fn begin(agenda: Agenda) -> Link {
+    let (sender, news) = mpsc::channel();
+    let (say, said) = unbounded_channel();
+    std::thread::spawn(move || {
+        let runtime = tokio::runtime::Builder::new_current_thread()
+            .enable_all()
+            .build();
+        let failed = match runtime {
+            Ok(runtime) => runtime.block_on(attend(agenda, sender.clone(), said)),
+            Err(error) => Err(error),
+        };
+        if let Err(error) = failed {
+            let _ = sender.send(News::Failed(format!("the nodes cannot meet: {error}")));
+        }
+    });
+    Link { news, say }
+}
+
+async fn attend(
+    agenda: Agenda,
+    news: mpsc::Sender<News>,
+    said: UnboundedReceiver<ToFirst>,
+) -> io::Result<()> {
+    if agenda.newcomer.group.is_alone() {
+        return alone(&agenda, &news, said).await;
+    }
+    let known = match agenda.newcomer.node {
+        0 => Some(open(&agenda, &news).await?),
+        _ => None,
+    };
+    let joining = agenda.newcomer.join(known, agenda.notes.clone());
+    // The first node says who is missing; one that does not find it gives up a little later by itself.
+    let limit = agenda.patience + Duration::from_secs(5);
+    let Ok(member) = tokio::time::timeout(limit, joining).await else {
+        let first = &agenda.newcomer.group.nodes[0].0;
+        let why = format!(
+            "{first} was not found on the network within {} s",
+            limit.as_secs()
+        );
+        let _ = news.send(News::Failed(why));
+        return Ok(());
+    };
+    talk(member, &agenda, &news, said).await
+}
+
+/// Opens the meeting on the first node. Where it is.
+async fn open(agenda: &Agenda, news: &mpsc::Sender<News>) -> io::Result<SocketAddr> {
+    let Newcomer { group, port, .. } = &agenda.newcomer;
+    let own = network::address_of(&group.nodes[0].0, agenda.interface.as_deref());
+    let bound = (*port..port + TRIES).find_map(|port| {
+        let place = SocketAddr::new(own.address, port);
+        let socket = if place.is_ipv4() {
+            TcpSocket::new_v4()
+        } else {
+            TcpSocket::new_v6()
+        };
+        let socket = socket.ok()?;
+        socket.bind(place).ok()?;
+        Some((socket.listen(BACKLOG).ok()?, place))
+    });
+    let (listener, place) = bound.ok_or_else(|| {
+        let last = port + TRIES - 1;
+        io::Error::other(format!(
+            "ports {port} to {last} of {} are all taken",
+            own.address
+        ))
+    })?;
+    if let Some(notes) = agenda.notes.clone() {
+        notes.leave(place);
+    }
+    let notes = news.clone();
+    let say = Box::new(move |text| drop(notes.send(News::Note(text))));
+    let first = First::new(group.clone(), agenda.name.clone(), agenda.patience, say);
+    tokio::spawn(first.serve(listener));
+    Ok(place)
+}
+
+/// All nodes are here, so nobody is waited for.
+async fn alone(
+    agenda: &Agenda,
+    news: &mpsc::Sender<News>,
+    mut said: UnboundedReceiver<ToFirst>,
+) -> io::Result<()> {
+    let (mut nodes, mut held) = (Vec::new(), Vec::new());
+    for node in 0..agenda.newcomer.group.nodes.len() {
+        let newcomer = Newcomer {
+            node,
+            ..agenda.newcomer.clone()
+        };
+        let (share, ports) = newcomer.share(IpAddr::V4(Ipv4Addr::LOCALHOST))?;
+        nodes.push(share);
+        held.extend(ports);
+    }
+    start(
+        agenda,
+        Meeting {
+            name: agenda.name.clone(),
+            nodes,
+        },
+        held,
+        news,
+    )?;
+    while let Some(message) = said.recv().await {
+        let _ = news.send(match message {
+            ToFirst::Fell(fall) => News::Stop(fall),
+            ToFirst::Over => News::AllOver,
+            _ => continue,
+        });
+    }
+    Ok(())
+}
+
+/// Lets the ranks start: they find their ports free, but for that of a store that is served here.
+fn start(
+    agenda: &Agenda,
+    meeting: Meeting,
+    mut held: Vec<std::net::TcpListener>,
+    news: &mpsc::Sender<News>,
+) -> io::Result<()> {
+    if agenda.has_store && agenda.newcomer.node == 0 {
+        let port = held.remove(0);
+        port.set_nonblocking(true)?;
+        let port = tokio::net::TcpListener::from_std(port)?;
+        tokio::spawn(store::serve(port, meeting.ranks().len()));
+    }
+    drop(held);
+    let _ = news.send(News::Start(meeting));
+    Ok(())
+}
+
+/// Hears the first node, and says what is to be said.
+async fn talk(
+    member: Member,
+    agenda: &Agenda,
+    news: &mpsc::Sender<News>,
+    mut said: UnboundedReceiver<ToFirst>,
+) -> io::Result<()> {
+    let Member {
+        mut reader,
+        mut writer,
+        share,
+        held,
+    } = member;
+    let mut held = Some(held);
+    tokio::spawn(async move {
+        while let Some(message) = said.recv().await {
+            if wire::write(&mut writer, &message).await.is_err() {
+                return;
+            }
+        }
+    });
+    loop {
+        match wire::read(&mut reader, LINE).await {
+            Ok(ToNode::Table(mut meeting)) => {
+                if let Some(own) = meeting.nodes.get_mut(agenda.newcomer.node) {
+                    *own = share.clone();
+                }
+                start(agenda, meeting, held.take().unwrap_or_default(), news)?;
+            }
+            Ok(ToNode::Stop(fall)) => drop(news.send(News::Stop(fall))),
+            Ok(ToNode::AllOver) => drop(news.send(News::AllOver)),
+            Ok(ToNode::Refused(why)) => drop(news.send(News::Failed(why))),
+            Ok(ToNode::Proof { .. }) => {}
+            Err(_) => break,
+        }
+    }
+    // The first node's dlrun is dead, and so are its ranks. After the end of all ranks that is nobody's news.
+    tokio::time::sleep(Duration::from_secs(10)).await;
+    let node = agenda.newcomer.group.nodes[0].0.clone();
+    let exit = ExitStatus::Signal(nix::sys::signal::Signal::SIGKILL as i32);
+    let _ = news.send(News::Stop(Fall {
+        rank: None,
+        node,
+        exit,
+        at_ms: now_ms(),
+    }));
+    Ok(())
+}

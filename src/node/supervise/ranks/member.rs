@@ -1,0 +1,227 @@
+//! A node on its way to the first one, and what it hears from there.
+
+use std::collections::BTreeSet;
+use std::io;
+use std::net::{SocketAddr, TcpListener as Held};
+use std::path::PathBuf;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use serde::{Deserialize, Serialize};
+use tokio::io::BufReader;
+use tokio::net::TcpStream;
+use tokio::net::tcp::{OwnedReadHalf, OwnedWriteHalf};
+use tokio::time::{sleep, timeout};
+
+use super::group::Group;
+use super::message::{self, STRANGERS_LINE, ToFirst, ToNode};
+use super::network::{self, TRIES};
+use super::wire;
+use crate::foundation::clock::now_ms;
+use crate::foundation::private::PrivateDir;
+use crate::launch::NodeShare;
+use crate::observe::monitor;
+
+/// How long one address may take to answer.
+const ANSWER: Duration = Duration::from_secs(2);
+/// Between two rounds over all addresses, at first and later.
+const PAUSE: Duration = Duration::from_millis(20);
+const PAUSE_MAX: Duration = Duration::from_secs(1);
+/// Between two looks into the run's directory.
+const LOOK: Duration = Duration::from_millis(200);
+const FILE: &str = "meeting.json";
+
+/// Where the first node is, in the run's directory: for networks without names, and machines that hold several nodes.
+#[derive(Debug, Serialize, Deserialize)]
+struct Place {
+    address: SocketAddr,
+    boot_id: Option<String>,
+}
+
+/// The directory of this start of the run.
+#[derive(Debug, Clone)]
+pub(super) struct Notes {
+    pub(super) state_dir: PathBuf,
+    pub(super) names: [String; 3],
+}
+
+impl Notes {
+    fn open(&self) -> Option<PrivateDir> {
+        let state = PrivateDir::open(&self.state_dir).ok();
+        self.names
+            .iter()
+            .fold(state, |dir, name| dir?.ensure_dir(name).ok())
+    }
+
+    /// Leaves the place of the first node there, on a thread of its own: the directory may hang.
+    pub(super) fn leave(self, address: SocketAddr) {
+        std::thread::spawn(move || {
+            let place = Place {
+                address,
+                boot_id: monitor::boot_id().ok(),
+            };
+            let dir = self.open();
+            dir.is_some_and(|dir| dir.write_json(FILE, &place).is_ok())
+        });
+    }
+
+    fn read(&self) -> Option<SocketAddr> {
+        let place: Place = self.open()?.read_json(FILE, 4096).ok()?;
+        // Loopback is another place on every machine.
+        let is_here = place.boot_id.is_some() && place.boot_id == monitor::boot_id().ok();
+        (is_here || !place.address.ip().is_loopback()).then_some(place.address)
+    }
+}
+
+/// Addresses at which the first node may be.
+#[derive(Debug, Clone, Default)]
+struct Candidates(Arc<Mutex<BTreeSet<SocketAddr>>>);
+
+impl Candidates {
+    /// Looks for them on threads of their own: name service and state directory may hang.
+    fn seek(first: String, port: u16, notes: Option<Notes>) -> Self {
+        let found = Self::default();
+        let by_name = found.clone();
+        std::thread::spawn(move || {
+            loop {
+                let addresses = network::resolved(&first);
+                let places = addresses.into_iter().flat_map(|address| {
+                    (port..port + TRIES).map(move |port| SocketAddr::new(address, port))
+                });
+                by_name.add(places);
+                std::thread::sleep(PAUSE_MAX);
+            }
+        });
+        if let Some(notes) = notes {
+            let by_file = found.clone();
+            std::thread::spawn(move || {
+                loop {
+                    by_file.add(notes.read());
+                    std::thread::sleep(LOOK);
+                }
+            });
+        }
+        found
+    }
+
+    fn add(&self, places: impl IntoIterator<Item = SocketAddr>) {
+        self.0
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .extend(places);
+    }
+
+    fn now(&self) -> Vec<SocketAddr> {
+        self.0
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .iter()
+            .copied()
+            .collect()
+    }
+}
+
+/// A node that was taken in.
+pub(super) struct Member {
+    pub(super) reader: BufReader<OwnedReadHalf>,
+    pub(super) writer: OwnedWriteHalf,
+    /// What it brings.
+    pub(super) share: NodeShare,
+    /// The ports among it, held.
+    pub(super) held: Vec<Held>,
+}
+
+/// What a node is before it knows its address.
+#[derive(Debug, Clone)]
+pub(super) struct Newcomer {
+    pub(super) group: Group,
+    pub(super) node: usize,
+    pub(super) port: u16,
+    pub(super) gpus: Vec<String>,
+    pub(super) cpus: Vec<u32>,
+}
+
+impl Newcomer {
+    /// Looks for the first node until it is found; `known`: here it is.
+    pub(super) async fn join(&self, known: Option<SocketAddr>, notes: Option<Notes>) -> Member {
+        let first = self.group.nodes[0].0.clone();
+        let candidates = match known {
+            Some(known) => {
+                let candidates = Candidates::default();
+                candidates.add([known]);
+                candidates
+            }
+            None => Candidates::seek(first, self.port, notes),
+        };
+        let mut pause = PAUSE;
+        loop {
+            for place in candidates.now() {
+                if let Ok(Ok(member)) = timeout(ANSWER, self.join_at(place)).await {
+                    return member;
+                }
+            }
+            sleep(pause).await;
+            pause = (pause * 3 / 2).min(PAUSE_MAX);
+        }
+    }
+
+    async fn join_at(&self, place: SocketAddr) -> io::Result<Member> {
+        let stream = TcpStream::connect(place).await?;
+        stream.set_nodelay(true)?;
+        let own = stream.local_addr()?.ip();
+        let (reader, mut writer) = stream.into_split();
+        let mut reader = BufReader::new(reader);
+        let nonce = message::nonce()?;
+        wire::write(
+            &mut writer,
+            &ToFirst::Hello {
+                nonce: nonce.clone(),
+            },
+        )
+        .await?;
+        let answer = wire::read(&mut reader, STRANGERS_LINE).await?;
+        let ToNode::Proof {
+            nonce: theirs,
+            proof,
+        } = answer
+        else {
+            return Err(io::ErrorKind::PermissionDenied.into());
+        };
+        let of = |side| message::proof(&self.group.secret, side, [&nonce, &theirs]);
+        // Whoever listens there without knowing the secret learns nothing from us.
+        if !message::is_same(&proof, &of("first")) {
+            return Err(io::ErrorKind::PermissionDenied.into());
+        }
+        let (share, held) = self.share(own)?;
+        let join = ToFirst::Join {
+            proof: of("node"),
+            node: self.node,
+            share: share.clone(),
+            clock_ms: now_ms(),
+        };
+        wire::write(&mut writer, &join).await?;
+        Ok(Member {
+            reader,
+            writer,
+            share,
+            held,
+        })
+    }
+
+    /// What this node brings, at an address of its own.
+    pub(super) fn share(&self, address: std::net::IpAddr) -> io::Result<(NodeShare, Vec<Held>)> {
+        let (host, ranks) = self.group.nodes[self.node].clone();
+        let held = network::hold_ports(address, 1 + ranks as usize, self.port + TRIES)
+            .ok_or_else(|| io::Error::other("no port is free"))?;
+        let share = NodeShare {
+            host,
+            address,
+            interface: network::interface_of(address),
+            ports: network::numbers(&held),
+            ranks,
+            gpus: self.gpus.clone(),
+            cpus: self.cpus.clone(),
+        };
+        Ok((share, held))
+    }
+}

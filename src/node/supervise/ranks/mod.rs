@@ -1,0 +1,415 @@
+//! `dlrun ranks`: the command that the supervisor starts in place of the program of a distributed training.
+//!
+//! It meets the ones of the other nodes ([`meeting`]), takes this node's ranks from the common table ([`crate::launch::Meeting`]),
+//! starts them at once with all others, and waits. Where a rank fails, all are ended, on all nodes, and the first that fell is
+//! the run's cause. What became of each rank is in a file that the watcher reads.
+
+mod first;
+mod group;
+mod meeting;
+mod member;
+mod message;
+mod network;
+mod processes;
+mod report;
+mod store;
+mod wire;
+
+use std::ffi::OsString;
+use std::sync::mpsc::RecvTimeoutError;
+use std::time::{Duration, Instant};
+
+use nix::sys::signal::Signal;
+
+pub(super) use group::{Group, INTERNAL as GROUP_VARIABLES};
+use meeting::{Agenda, Link, News};
+use member::{Newcomer, Notes};
+use message::{Fall, ToFirst};
+use processes::{Process, Processes, Start};
+use report::Report;
+pub(super) use report::ranks_of;
+
+use super::context::{Context, INTERNAL};
+use super::events;
+use super::signals::{Sender, Signals};
+use crate::foundation::clock::now_ms;
+use crate::launch::{Launch, Meeting, Worker, launcher_for};
+use crate::observe::monitor;
+use crate::plan::{hidden_values, masked_line};
+use crate::record::{ExitStatus, RankRecord};
+
+/// How long the last node may take to come to the meeting.
+const PATIENCE: Duration = Duration::from_secs(300);
+/// Between two looks at what the ranks use, and for news of other nodes.
+const PAUSE: Duration = Duration::from_millis(200);
+const LOOKS: Duration = Duration::from_secs(1);
+/// How long other nodes may take to end their ranks after a failure, beyond the time from TERM to KILL.
+const AFTER_STOP: Duration = Duration::from_secs(30);
+/// What the shell calls a command that a signal ended.
+const BY_SIGNAL: i32 = 128;
+/// The group cannot be formed: as for a scheduler that is not reached.
+const NO_GROUP: i32 = 69;
+
+/// Variables by which programs find the network; those that are set already stay.
+const INTERFACES: [&str; 2] = ["GLOO_SOCKET_IFNAME", "NCCL_SOCKET_IFNAME"];
+
+/// Starts and watches the ranks of this node; returns the exit code of the run's cause. `say` prints a warning.
+///
+/// # Errors
+/// A sentence and the exit code, where the ranks are not started.
+pub fn run(argv: &[OsString], context: &Context, say: &dyn Fn(&str)) -> Result<i32, (i32, String)> {
+    // Before any thread is there: a signal is read here, never taken by another one.
+    let signals = Signals::take().map_err(|error| (NO_GROUP, error.to_string()))?;
+    let variable = |name: &str| std::env::var(name).ok();
+    let group = Group::from_environment(context, variable);
+    let group = group
+        .ok_or_else(|| "the plan starts no ranks".to_owned())
+        .flatten()
+        .map_err(|why| (NO_GROUP, why))?;
+    let plan = context.plan.as_ref();
+    let launch = plan.and_then(|plan| launcher_for(group.launcher, &plan.framework, variable));
+    let launch = launch.ok_or((NO_GROUP, "the launcher is not known".to_owned()))?;
+    let grace = Duration::from_secs(plan.map_or(30, |plan| plan.kill_wait_seconds));
+    let mut node = Node {
+        argv,
+        context,
+        launch,
+        link: meeting::begin(agenda(&group, context, launch)),
+        group,
+        signals,
+        processes: Processes::default(),
+        report: Report::beside_events(),
+        fall: None,
+        is_signalled: false,
+        grace,
+        say,
+    };
+    let meeting = node.wait_for_start()?;
+    node.start(&meeting)?;
+    Ok(node.wait_for_end())
+}
+
+fn agenda(group: &Group, context: &Context, launch: &dyn Launch) -> Agenda {
+    let start = format!("{}.{}", context.element, context.attempt);
+    let run = context
+        .run_id
+        .as_ref()
+        .map(|run_id| run_id.as_str().to_owned());
+    let job = context.job_id.as_ref().map(|job| job.0.clone());
+    let notes = context
+        .state_dir
+        .clone()
+        .zip(run.clone())
+        .map(|(state_dir, run)| Notes {
+            state_dir,
+            names: ["runs".to_owned(), run, start.clone()],
+        });
+    let name = run.or(job.clone()).unwrap_or_else(|| group.secret.clone());
+    let gpus = std::env::var("CUDA_VISIBLE_DEVICES").unwrap_or_default();
+    let cpus = monitor::allowed_cpus().unwrap_or_default();
+    let newcomer = Newcomer {
+        node: group.own.first().copied().unwrap_or(0),
+        port: network::first_port(&job.unwrap_or_else(|| name.clone())),
+        gpus: gpus
+            .split(',')
+            .filter(|gpu| !gpu.is_empty())
+            .map(str::to_owned)
+            .collect(),
+        cpus: cpus
+            .into_iter()
+            .filter_map(|cpu| u32::try_from(cpu).ok())
+            .collect(),
+        group: group.clone(),
+    };
+    Agenda {
+        newcomer,
+        name: format!("{name}.{start}"),
+        notes,
+        patience: PATIENCE,
+        interface: None,
+        has_store: launch.needs_store(),
+    }
+}
+
+struct Node<'a> {
+    argv: &'a [OsString],
+    context: &'a Context,
+    launch: &'static dyn Launch,
+    link: Link,
+    group: Group,
+    signals: Signals,
+    processes: Processes,
+    report: Report,
+    /// The failure that ends the run.
+    fall: Option<Fall>,
+    /// Whether somebody asked the run to end.
+    is_signalled: bool,
+    grace: Duration,
+    say: &'a dyn Fn(&str),
+}
+
+impl Node<'_> {
+    fn wait_for_start(&mut self) -> Result<Meeting, (i32, String)> {
+        loop {
+            match self.link.news.recv_timeout(PAUSE) {
+                Ok(News::Start(meeting)) => return Ok(meeting),
+                Ok(News::Failed(why)) => return Err((NO_GROUP, why)),
+                Ok(News::Note(text)) => (self.say)(&text),
+                Ok(News::Stop(fall)) => return Err((NO_GROUP, fall.to_string())),
+                Ok(News::AllOver) | Err(RecvTimeoutError::Timeout) => {}
+                Err(RecvTimeoutError::Disconnected) => {
+                    return Err((NO_GROUP, "the meeting of the nodes ended".to_owned()));
+                }
+            }
+            let ends = |signal: &Signal| ENDS.contains(signal);
+            let asked = self.signals.wait(Some(Duration::ZERO));
+            if let Some((signal, _)) = asked.into_iter().find(|(signal, _)| ends(signal)) {
+                let why = format!("{signal} came before the ranks were started");
+                return Err((BY_SIGNAL + signal as i32, why));
+            }
+        }
+    }
+
+    fn start(&mut self, meeting: &Meeting) -> Result<(), (i32, String)> {
+        for node in self.group.own.clone() {
+            for worker in self.launch.workers(node, meeting) {
+                let started = self.start_worker(&worker, node, meeting);
+                if let Err(error) = started {
+                    self.processes.stop(Duration::ZERO);
+                    self.processes.kill_when_due();
+                    return Err((error.shell_code(), error.to_string()));
+                }
+            }
+        }
+        self.report.write(self.processes.records());
+        Ok(())
+    }
+
+    fn start_worker(
+        &mut self,
+        worker: &Worker,
+        node: usize,
+        meeting: &Meeting,
+    ) -> Result<(), crate::foundation::command::CommandError> {
+        let world = meeting.nodes.iter().map(|node| node.ranks).sum();
+        let rank = worker.rank.as_ref();
+        let number = rank.map_or(world + u32::try_from(node).unwrap_or(0), |rank| rank.rank);
+        let is_first = number == self.group.first_rank();
+        // The first one has what we have; that is rank 0's or this node's own file (`output`).
+        let output = (!is_first && rank.is_some()).then(|| self.group.output_of(number));
+        let mut removals: Vec<OsString> = INTERNAL
+            .iter()
+            .chain(&GROUP_VARIABLES)
+            .map(OsString::from)
+            .collect();
+        if !is_first {
+            // Two programs that tell of the same epochs would count them twice.
+            removals.push(events::VARIABLE.into());
+        }
+        let record = RankRecord {
+            rank: number,
+            local_rank: rank.map_or(0, |rank| rank.local),
+            world_size: world,
+            role: worker.role.map(str::to_owned),
+            gpus: rank
+                .map(|rank| rank.gpus.join(","))
+                .filter(|gpus| !gpus.is_empty()),
+            ..RankRecord::default()
+        };
+        self.processes.start(Start {
+            worker,
+            argv: self.argv,
+            variables: self.variables(worker, node, meeting),
+            removals,
+            output: output.flatten(),
+            record,
+            cpus: self.bound_to(worker),
+        })
+    }
+
+    /// CPUs of a rank, where the scheduler gave the job just those that it asked for: else others may use them too.
+    fn bound_to(&self, worker: &Worker) -> Vec<u32> {
+        let resources = self.context.plan.as_ref().map(|plan| &plan.resources);
+        let each = resources.and_then(|resources| resources.cpus_per_task);
+        let share = worker
+            .rank
+            .as_ref()
+            .filter(|_| worker.role.is_none() && !self.group.is_alone());
+        let is_own = |cpus: &&[u32]| each.is_some_and(|each| cpus.len() == each as usize);
+        share
+            .map(|rank| &*rank.cpus)
+            .filter(is_own)
+            .unwrap_or_default()
+            .to_vec()
+    }
+
+    /// The variables of a process: those of the launcher, unless the user sets them, and what programs need beside.
+    fn variables(
+        &self,
+        worker: &Worker,
+        node: usize,
+        meeting: &Meeting,
+    ) -> Vec<(OsString, OsString)> {
+        let plan = self.context.plan.as_ref();
+        let from_file = std::env::var("DLRUN_ENV_NAMES").unwrap_or_default();
+        let is_users = |name: &str| {
+            let in_plan = plan.is_some_and(|plan| plan.env.iter().any(|own| own.name == name));
+            in_plan || from_file.split(' ').any(|own| own == name)
+        };
+        let is_set = |name: &str| std::env::var_os(name).is_some();
+        let mut variables = worker.variables.clone();
+        variables.retain(|(name, _)| !is_users(name));
+        if let Some(rank) = &worker.rank {
+            if !is_set("OMP_NUM_THREADS") && !rank.cpus.is_empty() {
+                variables.push(("OMP_NUM_THREADS", rank.cpus.len().to_string()));
+            }
+            // What a step of Slurm with these ranks would have.
+            for (name, value) in [
+                ("SLURM_PROCID", rank.rank),
+                ("SLURM_LOCALID", rank.local),
+                ("SLURM_NTASKS", rank.world),
+                ("SLURM_NPROCS", rank.world),
+                ("SLURM_STEP_NUM_TASKS", rank.world),
+            ] {
+                if is_set(name) && variables.iter().all(|(known, _)| *known != name) {
+                    variables.push((name, value.to_string()));
+                }
+            }
+        }
+        let interface = meeting
+            .nodes
+            .get(node)
+            .and_then(|node| node.interface.clone());
+        if let Some(interface) = interface.filter(|_| !self.group.is_alone()) {
+            let free = INTERFACES.into_iter().filter(|name| !is_set(name));
+            variables.extend(free.map(|name| (name, interface.clone())));
+        }
+        variables
+            .into_iter()
+            .map(|(name, value)| (name.into(), value.into()))
+            .collect()
+    }
+
+    fn wait_for_end(mut self) -> i32 {
+        let mut looked = Instant::now();
+        let mut said_over = false;
+        let mut leave_at: Option<Instant> = None;
+        loop {
+            for (signal, sender) in self.signals.wait(Some(PAUSE)) {
+                self.pass_on(signal, sender);
+            }
+            for place in self.processes.reap() {
+                self.ended(place);
+            }
+            if self.hear() && said_over {
+                break;
+            }
+            self.processes.kill_when_due();
+            if looked.elapsed() >= LOOKS {
+                looked = Instant::now();
+                self.processes.look();
+                self.report.write(self.processes.records());
+            }
+            if self.processes.ranks_are_over() && !said_over {
+                said_over = true;
+                let _ = self.link.say.send(ToFirst::Over);
+            }
+            if self.fall.is_some() && leave_at.is_none() {
+                leave_at = Some(Instant::now() + self.grace + AFTER_STOP);
+            }
+            // After a failure another node may never answer.
+            if said_over && leave_at.is_some_and(|at| Instant::now() >= at) {
+                break;
+            }
+        }
+        self.end()
+    }
+
+    /// Helpers that serve nobody any more are ended.
+    fn end(mut self) -> i32 {
+        self.processes.stop(Duration::from_secs(2));
+        let deadline = Instant::now() + Duration::from_secs(4);
+        while !self.processes.are_over() && Instant::now() < deadline {
+            self.signals.wait(Some(Duration::from_millis(50)));
+            self.processes.reap();
+            self.processes.kill_when_due();
+        }
+        self.report.write(self.processes.records());
+        match &self.fall {
+            Some(fall) => {
+                (self.say)(&fall.to_string());
+                fall.exit.shell_code()
+            }
+            None => self.worst(),
+        }
+    }
+
+    /// The exit code where nobody fell first: the run was asked to end.
+    fn worst(&self) -> i32 {
+        let records = self.processes.records();
+        let ranks = records
+            .iter()
+            .filter(|record| record.role.as_deref().is_none_or(|role| role == "agent"));
+        ranks
+            .filter_map(|record| record.exit)
+            .map(ExitStatus::shell_code)
+            .max()
+            .unwrap_or(0)
+    }
+
+    fn pass_on(&mut self, signal: Signal, sender: Sender) {
+        self.is_signalled |= ENDS.contains(&signal);
+        // What came to all processes of the job is theirs already.
+        if sender == Sender::Parent {
+            self.processes.signal(signal);
+        }
+    }
+
+    fn ended(&mut self, place: usize) {
+        let process: &Process = self.processes.at(place);
+        let exit = process.record.exit.filter(|exit| !exit.is_success());
+        let failed =
+            exit.filter(|_| !process.is_helper && !self.is_signalled && self.fall.is_none());
+        if let Some(exit) = failed {
+            let node = self.context.node.clone();
+            let fall = Fall {
+                rank: Some(process.record.rank),
+                node,
+                exit,
+                at_ms: now_ms(),
+            };
+            let _ = self.link.say.send(ToFirst::Fell(fall));
+        }
+        self.report.write(self.processes.records());
+    }
+
+    /// Takes the news of other nodes; whether all is over.
+    fn hear(&mut self) -> bool {
+        let mut is_over = false;
+        while let Ok(news) = self.link.news.try_recv() {
+            match news {
+                News::Stop(fall) if self.fall.is_none() => {
+                    let plan = self.context.plan.as_ref();
+                    let hidden = plan.map(|plan| hidden_values(&plan.command, &plan.env));
+                    let hidden = hidden.unwrap_or_default();
+                    self.processes
+                        .fell_first(fall.rank, |line| masked_line(line, &hidden));
+                    self.fall = Some(fall);
+                    self.processes.stop(self.grace);
+                }
+                News::AllOver => is_over = true,
+                News::Note(text) | News::Failed(text) => (self.say)(&text),
+                News::Start(_) | News::Stop(_) => {}
+            }
+        }
+        is_over
+    }
+}
+
+/// Signals by which somebody asks a run to end.
+const ENDS: [Signal; 4] = [
+    Signal::SIGTERM,
+    Signal::SIGINT,
+    Signal::SIGHUP,
+    Signal::SIGQUIT,
+];

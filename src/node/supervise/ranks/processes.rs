@@ -1,0 +1,196 @@
+//! The ranks of this node as processes: their variables, files, ends and what they used.
+
+use std::ffi::OsString;
+use std::fs::{File, OpenOptions};
+use std::io::{self, Read, Seek, SeekFrom};
+use std::path::{Path, PathBuf};
+use std::process::Stdio;
+use std::time::{Duration, Instant};
+
+use nix::sys::signal::{Signal, kill};
+use nix::sys::wait::{Id, WaitPidFlag, WaitStatus, waitid, waitpid};
+use nix::unistd::Pid;
+
+use crate::foundation::clock::now_ms;
+use crate::foundation::command::{CommandError, TrainingCommand, spawn_training};
+use crate::launch::Worker;
+use crate::observe::monitor;
+use crate::record::{ExitStatus, LAST_WORDS_BYTES, RankRecord, last_words};
+
+/// A process of this node.
+pub(super) struct Process {
+    pub(super) pid: Pid,
+    pub(super) record: RankRecord,
+    /// Helpers serve the ranks; the training is over without them.
+    pub(super) is_helper: bool,
+}
+
+/// The processes of this node.
+#[derive(Default)]
+pub(super) struct Processes {
+    all: Vec<Process>,
+    /// When KILL follows TERM.
+    kill_at: Option<Instant>,
+}
+
+/// How a process of the group is started.
+pub(super) struct Start<'a> {
+    pub(super) worker: &'a Worker,
+    pub(super) argv: &'a [OsString],
+    pub(super) variables: Vec<(OsString, OsString)>,
+    pub(super) removals: Vec<OsString>,
+    /// Its file; `None`: our own output is its.
+    pub(super) output: Option<PathBuf>,
+    pub(super) record: RankRecord,
+    /// CPUs that it is bound to; empty: as we are.
+    pub(super) cpus: Vec<u32>,
+}
+
+impl Processes {
+    pub(super) fn start(&mut self, start: Start<'_>) -> Result<(), CommandError> {
+        let file = start.output.as_deref().and_then(open);
+        let stream = |file: &Option<File>| {
+            let twin = file.as_ref().and_then(|file| file.try_clone().ok());
+            twin.map_or_else(Stdio::inherit, Stdio::from)
+        };
+        let pid = spawn_training(TrainingCommand {
+            argv: start.argv.to_vec(),
+            sets: start.variables,
+            removals: start.removals,
+            stdout: stream(&file),
+            stderr: stream(&file),
+            leads_group: false,
+            dies_with_us: true,
+            cpus: start.cpus,
+        })?;
+        let output = start.output.map(|path| path.to_string_lossy().into_owned());
+        self.all.push(Process {
+            pid,
+            record: RankRecord {
+                started_at_ms: now_ms(),
+                output,
+                ..start.record
+            },
+            is_helper: start.worker.rank.is_none(),
+        });
+        Ok(())
+    }
+
+    pub(super) fn records(&self) -> Vec<RankRecord> {
+        self.all
+            .iter()
+            .map(|process| process.record.clone())
+            .collect()
+    }
+
+    fn running(&self) -> impl Iterator<Item = &Process> {
+        self.all
+            .iter()
+            .filter(|process| process.record.exit.is_none())
+    }
+
+    pub(super) fn are_over(&self) -> bool {
+        self.running().next().is_none()
+    }
+
+    pub(super) fn ranks_are_over(&self) -> bool {
+        self.running().all(|process| process.is_helper)
+    }
+
+    pub(super) fn signal(&self, signal: Signal) {
+        for process in self.running() {
+            let _ = kill(process.pid, signal);
+        }
+    }
+
+    /// TERM now, KILL after `grace`; further calls change nothing.
+    pub(super) fn stop(&mut self, grace: Duration) {
+        if self.kill_at.is_none() {
+            self.kill_at = Some(Instant::now() + grace);
+            self.signal(Signal::SIGTERM);
+        }
+    }
+
+    pub(super) fn kill_when_due(&mut self) {
+        if self.kill_at.is_some_and(|at| Instant::now() >= at) {
+            self.signal(Signal::SIGKILL);
+        }
+    }
+
+    /// Looks at what the running ones use.
+    pub(super) fn look(&mut self) {
+        for process in self
+            .all
+            .iter_mut()
+            .filter(|process| process.record.exit.is_none())
+        {
+            let peak = monitor::memory_peak(process.pid.as_raw().unsigned_abs());
+            process.record.mem_peak_bytes = process.record.mem_peak_bytes.max(peak);
+        }
+    }
+
+    /// Collects those that ended: their places.
+    pub(super) fn reap(&mut self) -> Vec<usize> {
+        let mut ended = Vec::new();
+        let look = WaitPidFlag::WEXITED | WaitPidFlag::WNOHANG | WaitPidFlag::WNOWAIT;
+        while let Ok(status) = waitid(Id::All, look) {
+            let Some(pid) = status.pid() else {
+                return ended;
+            };
+            // While it is a zombie the kernel still knows what it used.
+            let used = monitor::cpu_seconds_with_children(pid.as_raw().unsigned_abs());
+            let exit = match waitpid(pid, None) {
+                Ok(WaitStatus::Exited(_, code)) => ExitStatus::Code(code),
+                Ok(WaitStatus::Signaled(_, signal, _)) => ExitStatus::Signal(signal as i32),
+                _ => continue,
+            };
+            if let Some(at) = self.all.iter().position(|process| process.pid == pid) {
+                let record = &mut self.all[at].record;
+                (record.exit, record.ended_at_ms) = (Some(exit), Some(now_ms()));
+                record.cpu_seconds = used;
+                ended.push(at);
+            }
+        }
+        ended
+    }
+
+    /// Marks the rank that fell before all others, if it is one of these, with the last line that it wrote into its own file.
+    pub(super) fn fell_first(&mut self, rank: Option<u32>, shown: impl Fn(&str) -> String) {
+        let is_it =
+            |process: &&mut Process| rank == Some(process.record.rank) && !process.is_helper;
+        if let Some(process) = self.all.iter_mut().find(is_it) {
+            let record = &mut process.record;
+            record.fell_first = true;
+            let tail = record
+                .output
+                .as_deref()
+                .and_then(|path| tail(Path::new(path)).ok());
+            let words = tail
+                .zip(record.exit)
+                .map(|(tail, exit)| last_words(&tail, exit));
+            record.last_words = words.and_then(|words| words.last().map(|line| shown(line)));
+        }
+    }
+
+    pub(super) fn at(&mut self, place: usize) -> &mut Process {
+        &mut self.all[place]
+    }
+}
+
+fn tail(path: &Path) -> io::Result<Vec<u8>> {
+    let mut file = File::open(path)?;
+    let from = file
+        .metadata()?
+        .len()
+        .saturating_sub(LAST_WORDS_BYTES as u64);
+    file.seek(SeekFrom::Start(from))?;
+    let mut bytes = Vec::new();
+    file.take(LAST_WORDS_BYTES as u64).read_to_end(&mut bytes)?;
+    Ok(bytes)
+}
+
+fn open(path: &Path) -> Option<File> {
+    let file = OpenOptions::new().create(true).append(true).open(path);
+    file.inspect_err(|error| tracing::warn!(%error, ?path, "no output file for a rank"))
+        .ok()
+}

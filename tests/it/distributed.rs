@@ -1,0 +1,167 @@
+//! Ranks of a distributed training as groups on this machine.
+
+use serde_json::Value;
+
+use crate::support::TestEnv;
+
+fn job(env: &TestEnv, script: &str, launcher: &str, resources: &str) -> String {
+    let more = format!("launcher = \"{launcher}\"\n[resources]\n{resources}\n");
+    env.submit(&env.job(script, &more))
+}
+
+/// The ranks of a run as its record has them, in order.
+fn ranks(env: &TestEnv, run: &str) -> Vec<Value> {
+    let shown = env.show(run);
+    let nodes = shown["nodes"].as_array().expect("nodes").clone();
+    let of = |node: &Value| node["ranks"].as_array().cloned().unwrap_or_default();
+    nodes.iter().flat_map(of).collect()
+}
+
+#[test]
+fn local_nodes_are_groups_of_ranks_and_each_has_its_own_output() {
+    let env = TestEnv::new();
+    let script = "echo rank $RANK/$WORLD_SIZE local $LOCAL_RANK/$LOCAL_WORLD_SIZE node $NODE_RANK plan ${DLRUN_PLAN-none} \
+                  secret ${DLRUN_GROUP_SECRET-none} threads $OMP_NUM_THREADS";
+    let run = job(
+        &env,
+        script,
+        "ddp",
+        "nodes = 2\ntasks = 3\ntasks_per_node = 2",
+    );
+    env.wait_state(&run, "completed");
+    let log = |rank: &str| {
+        env.dlrun(["logs", &run, "--rank", rank])
+            .run()
+            .code(0)
+            .text()
+    };
+    for (rank, place) in [
+        ("0", "local 0/2 node 0"),
+        ("1", "local 1/2 node 0"),
+        ("2", "local 0/1 node 1"),
+    ] {
+        let text = log(rank);
+        assert!(
+            text.contains(&format!(
+                "rank {rank}/3 {place} plan none secret none threads "
+            )),
+            "{text}"
+        );
+    }
+    let all = env.dlrun(["logs", &run]).run().code(0).text();
+    assert!(
+        all.contains("rank 0/3") && !all.contains("rank 1/3"),
+        "{all}"
+    );
+    let _ = env
+        .dlrun(["logs", &run, "--rank", "3"])
+        .run()
+        .code(66)
+        .warns("no output of a rank 3");
+    let numbers: Vec<u64> = ranks(&env, &run)
+        .iter()
+        .filter_map(|rank| rank["rank"].as_u64())
+        .collect();
+    assert_eq!(numbers, [0, 1, 2]);
+    let _ = env.dlrun(["show", &run]).run().code(0).says("ranks");
+    let _ = env
+        .dlrun(["export", "--what", "ranks", "--format", "jsonl"])
+        .run()
+        .code(0)
+        .says("\"world_size\":3");
+}
+
+#[test]
+fn rank_that_fails_first_is_the_cause_and_the_others_are_ended() {
+    let env = TestEnv::new();
+    let script = "if [ $RANK = 1 ]; then printf 'Traceback (most recent call last):\\n  File \"t.py\", line 1\\nValueError: no such layer\\n' >&2; exit 7; fi; exec sleep 600";
+    let run = job(
+        &env,
+        script,
+        "ddp",
+        "nodes = 2\ntasks_per_node = 1\nwalltime = \"5m\"",
+    );
+    env.wait_state(&run, "failed");
+    let shown = env.show(&run);
+    let cause = shown["status"]["cause"]["text"].as_str().expect("a cause");
+    assert!(
+        cause.starts_with("rank 1 on ") && cause.contains("exit code 7"),
+        "{cause}"
+    );
+    assert!(cause.ends_with("ValueError: no such layer"), "{cause}");
+    assert_eq!(shown["status"]["exit"]["code"], 7);
+    let ends: Vec<Value> = ranks(&env, &run)
+        .iter()
+        .map(|rank| rank["exit"].clone())
+        .collect();
+    assert_eq!(ends[0]["signal"], 15, "{ends:?}");
+    env.wait_quiet();
+}
+
+#[test]
+fn variables_of_the_user_are_kept_and_plan_says_so() {
+    let env = TestEnv::new();
+    let more = "launcher = \"tensorflow\"\nenv = { TF_CONFIG = \"{}\" }\n[resources]\nnodes = 2\n";
+    let file = env.job("echo got $TF_CONFIG", more);
+    let planned = env
+        .dlrun(["plan", "--scheduler", "local", "--json"])
+        .arg(&file)
+        .run()
+        .code(0)
+        .result();
+    assert_eq!(planned["ranks"].as_array().map(Vec::len), Some(2));
+    let warnings = planned["warnings"].to_string();
+    assert!(
+        warnings.contains("TF_CONFIG") && warnings.contains("yours is kept"),
+        "{warnings}"
+    );
+    let run = env.submit(&file);
+    env.wait_state(&run, "completed");
+    let _ = env.dlrun(["logs", &run]).run().code(0).says("got {}");
+}
+
+#[test]
+fn each_launcher_gives_its_variables_to_every_rank() {
+    let env = TestEnv::new();
+    for (launcher, line, seen) in [
+        (
+            "horovod",
+            "echo $HOROVOD_RANK $HOROVOD_SIZE $HOROVOD_CROSS_RANK",
+            "1 2 1",
+        ),
+        (
+            "jax",
+            "echo $JAX_PROCESS_ID $SLURM_PROCID $SLURM_NTASKS",
+            "1 1 2",
+        ),
+        ("tensorflow", "echo $TF_CONFIG", "\"index\":1"),
+        (
+            "deepspeed",
+            "echo $RANK $WORLD_SIZE $MASTER_ADDR",
+            "1 2 127.0.0.1",
+        ),
+    ] {
+        let run = job(&env, line, launcher, "nodes = 2");
+        env.wait_state(&run, "completed");
+        let text = env
+            .dlrun(["logs", &run, "--rank", "1"])
+            .run()
+            .code(0)
+            .text();
+        assert!(text.contains(seen), "{launcher}: {text}");
+    }
+}
+
+#[test]
+fn helpers_of_mxnet_end_with_the_workers() {
+    let env = TestEnv::new();
+    let script = "[ $DMLC_ROLE = worker ] || exec sleep 600";
+    let run = job(&env, script, "mxnet", "nodes = 2");
+    env.wait_state(&run, "completed");
+    let roles: Vec<String> = ranks(&env, &run)
+        .iter()
+        .filter_map(|rank| rank["role"].as_str().map(str::to_owned))
+        .collect();
+    assert_eq!(roles.len(), 3, "{roles:?}");
+    env.wait_quiet();
+}
