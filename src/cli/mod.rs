@@ -14,6 +14,7 @@ mod top;
 mod tests_answers;
 
 use std::ffi::OsString;
+use std::mem::ManuallyDrop;
 
 use clap::{ArgMatches, CommandFactory, FromArgMatches};
 
@@ -27,8 +28,9 @@ use args::{Cli, ConfigVerb, Verb, pages};
 #[must_use]
 pub fn run(arguments: impl Iterator<Item = OsString>) -> u8 {
     let arguments: Vec<OsString> = arguments.collect();
-    let parsed = Cli::command()
-        .try_get_matches_from(&arguments)
+    // It is not taken apart: every command would wait for that.
+    let parsed = ManuallyDrop::new(Cli::command())
+        .try_get_matches_from_mut(&arguments)
         .and_then(|matches| Ok((Cli::from_arg_matches(&matches)?, operation(&matches))));
     let (cli, operation) = match parsed {
         Ok(parsed) => parsed,

@@ -2,10 +2,8 @@
 //!
 //! ```text
 //! cargo bench                     every row
-//! cargo bench -- submit list      some of them: help render submit watch container list arrays show report store daemon lasting clients
-//!                                 timings export package model
-//! cargo bench -- submit list      some of them: help render submit watch container list learn arrays show report store daemon lasting clients
-//!                                 timings export package
+//! cargo bench -- submit list      some of them: help render submit exec watch container list learn arrays catalogue plan show report
+//!                                 store daemon lasting clients timings export package model
 //! cargo bench -- --long           more repetitions, longer trainings
 //! cargo bench -- --json           one JSON object instead of the table
 //! ```
@@ -71,10 +69,11 @@ impl Effort {
 /// Measures one topic.
 type Topic = fn(Effort) -> Result<Vec<Row>, Box<dyn Error>>;
 
-const TOPICS: [(&str, Topic); 20] = [
+const TOPICS: [(&str, Topic); 21] = [
     ("help", start::help),
     ("render", start::render),
     ("submit", start::submit),
+    ("exec", start::exec),
     ("watch", watch::rows),
     ("container", container::rows),
     ("list", list::rows),

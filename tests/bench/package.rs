@@ -18,7 +18,7 @@ pub(crate) fn rows(_: Effort) -> Result<Vec<Row>, Box<dyn Error>> {
         Err(why) => Row::not_measured("package", what, why.to_string()),
     };
     Ok(vec![
-        Row::budget("package", "size of dlrun", bytes / 1e6, "MB", 10.0),
+        Row::budget("package", "size of dlrun", bytes / 1e6, "MB", 12.0),
         crates,
     ])
 }

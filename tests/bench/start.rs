@@ -69,6 +69,26 @@ fn times_floor(
         .detailed(format!("{ours:.2} ms against {least:.2} ms")))
 }
 
+/// The whole script of a job on this machine, whose command does nothing.
+pub(crate) fn exec(effort: Effort) -> Result<Vec<Row>, Box<dyn Error>> {
+    let site = Site::new()?;
+    fs::write(site.path("least.toml"), "[run]\ncommand = [\"true\"]\n")?;
+    let mut render = site.dlrun(&["render", "--scheduler", "local", "least.toml"]);
+    let script = render.stdout(File::create(site.path("job.sh"))?).status()?;
+    if !script.success() {
+        return Err("the script was not rendered".into());
+    }
+    let bash = |words: &[&str]| site.in_place(quiet("bash"), words);
+    let mut commands = [bash(&["-c", "true"]), bash(&["job.sh"])];
+    let taken = in_turns(effort.of(50, 500), &mut commands)?;
+    let (least, ours) = (median_ms(&taken[0]), median_ms(&taken[1]));
+    let what = "a local job's script around `true`, beyond `bash -c true`";
+    Ok(vec![
+        Row::budget("exec", what, ours - least, "ms", 30.0)
+            .detailed(format!("{ours:.1} ms against {least:.1} ms")),
+    ])
+}
+
 /// `dlrun submit` with an `sbatch` that only prints an id. What the site has was asked by the round that does not count.
 pub(crate) fn submit(effort: Effort) -> Result<Vec<Row>, Box<dyn Error>> {
     let site = Site::new()?;

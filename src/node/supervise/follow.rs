@@ -23,7 +23,8 @@ const PORTION_TIME: Duration = Duration::from_millis(100);
 
 /// The command's output under watch.
 pub(super) struct Followed {
-    follower: Follower,
+    /// Made when something is to be read: what a short command costs is most of all this.
+    follower: Option<Follower>,
     reader: Option<Reader>,
     changes: Option<Inotify>,
     /// The kernel was asked to say when the output grows.
@@ -49,12 +50,11 @@ impl Followed {
         let pattern = plan.and_then(|plan| plan.timing.as_ref());
         let output = handover.output.as_ref();
         let mut missing = Vec::new();
-        let follower = Follower::new(pattern).or_else(|error| {
-            missing.push(Missing::new("timing", error.to_string()));
-            Follower::new(None)
+        let follower = pattern.and_then(|pattern| {
+            let made = Follower::new(Some(pattern));
+            made.map_err(|error| missing.push(Missing::new("timing", error.to_string())))
+                .ok()
         });
-        let follower =
-            follower.unwrap_or_else(|_| unreachable!("the built-in recognisers need no pattern"));
         // What only echoes is a file of the run's own.
         let is_shared = !handover.echo && plan.is_some_and(|plan| !plan.has_own_output());
         let opened = match output {
@@ -141,8 +141,8 @@ impl Followed {
         self.last_read + SPACING
     }
 
-    /// Reads what is new, at most a portion.
-    pub(super) fn read(&mut self, now_ms: u64) {
+    /// Reads what is new, at most a portion. A look that nothing announced holds up none that is.
+    pub(super) fn read(&mut self, now_ms: u64, has_grown: bool) {
         if let Some(changes) = &self.changes {
             let _ = changes.read_events();
         }
@@ -150,7 +150,9 @@ impl Followed {
         if let Some(events) = &mut self.events {
             events.read(now_ms);
         }
-        self.last_read = Instant::now();
+        if has_grown || self.is_behind() {
+            self.last_read = Instant::now();
+        }
     }
 
     /// Reads all that is left; the command has ended. After `until` nothing is recognised any more: the job waits, and the record
@@ -168,7 +170,9 @@ impl Followed {
             );
             self.missing.push(Missing::new("timing", why));
         }
-        self.follower.finish(Some(now_ms));
+        if let Some(follower) = &mut self.follower {
+            follower.finish(Some(now_ms));
+        }
         if let Some(events) = &mut self.events {
             events.finish(now_ms);
         }
@@ -193,7 +197,8 @@ impl Followed {
                     if self.until.is_some_and(|until| Instant::now() >= until) {
                         self.unheard += bytes.len() as u64;
                     } else {
-                        self.follower.feed(bytes, at_ms);
+                        let follower = self.follower.get_or_insert_with(built_in);
+                        follower.feed(bytes, at_ms);
                     }
                     keep_end(&mut self.tail, bytes);
                     if let Some(judge) = &mut self.judge {
@@ -236,7 +241,7 @@ impl Followed {
 
     /// What was recognised; what the program reports as events wins.
     pub(super) fn progress(&self) -> Progress {
-        let progress = self.follower.progress();
+        let progress = (self.follower.as_ref()).map_or_else(Progress::default, Follower::progress);
         match &self.events {
             Some(events) => events.over(progress),
             None => progress,
@@ -247,6 +252,10 @@ impl Followed {
         let of_events = self.events.iter().flat_map(EventFile::missing);
         self.missing.iter().cloned().chain(of_events)
     }
+}
+
+fn built_in() -> Follower {
+    Follower::new(None).unwrap_or_else(|_| unreachable!("the built-in recognisers need no pattern"))
 }
 
 /// Adds to the end of an output, of which no more than twice [`LAST_WORDS_BYTES`] are held.

@@ -218,7 +218,10 @@ impl Watch {
         let first = self.sampling.start();
         self.add(first);
         events::sweep();
-        self.write_record(NodeState::Running, None);
+        // A command that has ended already needs no record of its beginning.
+        if !self.sleep_until(Instant::now(), input).has_line {
+            self.write_record(NodeState::Running, None);
+        }
         loop {
             let until = self.due();
             let woken = self.sleep_until(until, input);
@@ -226,7 +229,7 @@ impl Watch {
             // Before what was written after the step is read.
             self.look_at_clock();
             if woken.grown || now >= until {
-                self.followed.read(now_ms());
+                self.followed.read(now_ms(), woken.grown);
             }
             if woken.has_line {
                 let mut line = String::new();

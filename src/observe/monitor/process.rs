@@ -5,6 +5,7 @@
 
 use std::fs::File;
 use std::io;
+use std::ops::RangeInclusive;
 use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 use std::str::FromStr;
@@ -35,6 +36,8 @@ pub(super) struct Stat {
     pub(super) process_group: u32,
     pub(super) session: u32,
     pub(super) is_kernel_thread: bool,
+    /// One of the others of a process: no signal says that it ended.
+    pub(super) is_thread: bool,
     pub(super) times: CpuTicks,
     /// Of children that ended and were waited for, and of theirs.
     pub(super) children: CpuTicks,
@@ -101,7 +104,7 @@ impl Stat {
     }
 }
 
-/// Reads a line of `/proc/PID/stat`; `None` for anything else. Fields 1 to 24 of `proc(5)`.
+/// Reads a line of `/proc/PID/stat`; `None` for anything else. Fields 1 to 24 of `proc(5)`, and 38.
 pub(super) fn parse_stat(text: &[u8]) -> Option<Stat> {
     let open = text.iter().position(|byte| *byte == b'(')?;
     let close = text.get(..NAME_END_MAX.min(text.len()))?;
@@ -128,6 +131,7 @@ pub(super) fn parse_stat(text: &[u8]) -> Option<Stat> {
     let threads = number(fields.nth(2)?)?;
     let start_time_ticks = number(fields.nth(1)?)?;
     let rss_pages = number(fields.nth(1)?)?;
+    let is_thread = fields.nth(13) == Some(b"-1");
     Some(Stat {
         pid,
         name,
@@ -136,6 +140,7 @@ pub(super) fn parse_stat(text: &[u8]) -> Option<Stat> {
         process_group,
         session,
         is_kernel_thread: flags & KERNEL_THREAD != 0,
+        is_thread,
         times,
         children,
         threads,
@@ -257,6 +262,13 @@ impl ProcDir {
         }
         pids.sort_unstable();
         Ok(())
+    }
+
+    /// Adds the processes that have one of `numbers`. Threads have such numbers too, and are left out.
+    pub(super) fn list_new(&mut self, numbers: RangeInclusive<u32>, pids: &mut Vec<u32>) {
+        pids.extend(numbers.filter(|pid| self.stat(*pid, None).is_ok_and(|stat| !stat.is_thread)));
+        pids.sort_unstable();
+        pids.dedup();
     }
 
     /// The pid that the kernel gave last, the last field of `loadavg`; `None` where it does not say.

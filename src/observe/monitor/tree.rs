@@ -19,8 +19,10 @@ use super::process::{CpuTicks, Io, KeptOf, ProcDir, Stat, is_gone, read_stat};
 /// Ticks after which a process that was no member is looked at again: it may have changed its group, or its pid may
 /// have passed on unseen. The looks are spread over the ticks.
 const LOOK_AGAIN_TICKS: u64 = 40;
-/// Ticks after which the processes are listed even if the kernel's last pid is the same: some containers show an old one.
+/// Ticks after which the processes are listed even if the kernel's last pid says what is new: some containers show an old one.
 const LIST_AGAIN_TICKS: u64 = 5;
+/// To ask for a number costs as much as to list so many processes.
+const LISTED_FOR_ONE: usize = 4;
 /// The name of the process that Slurm runs beside each step.
 const SLURM_STEP_PROCESS: &[u8] = b"slurmstepd";
 /// The program that has Slurm start ranks, which are no children of it.
@@ -126,7 +128,7 @@ pub(super) struct Tree {
     members: Vec<Member>,
     known: HashMap<u32, Kind>,
     listing: Vec<u32>,
-    /// The kernel's last pid when the processes were listed: while it stays, there are no new ones.
+    /// The kernel's last pid when the listing was made: new ones have the numbers after it.
     last_pid: Option<u32>,
     tick: u64,
     /// Anything was ever read.
@@ -182,14 +184,19 @@ impl Tree {
     /// Reads all members and finds new ones in `/proc`. An error says why nothing is known.
     pub(super) fn read(&mut self) -> Result<Totals, String> {
         let last_pid = self.proc.last_pid();
-        let is_known = last_pid.is_some() && last_pid == self.last_pid;
-        if !is_known || self.tick.is_multiple_of(LIST_AGAIN_TICKS) {
-            let listed = self.proc.list(&mut self.listing);
-            listed
-                .map_err(|error| format!("cannot list {}: {error}", self.proc.path().display()))?;
-            // It was asked before: one that began meanwhile is found the next time.
-            self.last_pid = last_pid;
+        let given = self.last_pid.zip(last_pid).and_then(|(before, last)| {
+            // Not where they began again with low numbers.
+            let count = last.checked_sub(before)? as usize;
+            (count * LISTED_FOR_ONE <= self.listing.len()).then_some(before + 1..=last)
+        });
+        let path = self.proc.path().display();
+        match given.filter(|_| !self.tick.is_multiple_of(LIST_AGAIN_TICKS)) {
+            Some(numbers) => self.proc.list_new(numbers, &mut self.listing),
+            None => (self.proc.list(&mut self.listing))
+                .map_err(|error| format!("cannot list {path}: {error}"))?,
         }
+        // It was asked before: one that began meanwhile is found the next time.
+        self.last_pid = last_pid;
         self.read_listing()
     }
 
@@ -353,14 +360,12 @@ impl Tree {
 
     fn note_group_and_session(&mut self) {
         let command = self.root.command.pid;
-        let root_lives = self.members.iter().any(|member| self.is_root(&member.stat));
-        let any = |has: &dyn Fn(&Stat) -> bool| {
-            root_lives || self.members.iter().any(|member| has(&member.stat))
+        let any = |of: fn(&Stat) -> u32| {
+            let mut stats = self.members.iter().map(|member| &member.stat);
+            stats.any(|stat| self.is_root(stat) || of(stat) == command)
         };
-        (self.group_lives, self.session_lives) = (
-            any(&|stat| stat.process_group == command),
-            any(&|stat| stat.session == command),
-        );
+        (self.group_lives, self.session_lives) =
+            (any(|stat| stat.process_group), any(|stat| stat.session));
     }
 
     fn totals(&self, vanished: CpuTicks) -> Totals {
@@ -663,6 +668,47 @@ mod tests {
         });
         let found = (0..LOOK_AGAIN_TICKS).any(|_| members(&mut tree) == [7, 100]);
         assert!(found);
+    }
+
+    #[test]
+    fn new_numbers_are_looked_at_without_a_list_of_all_processes() {
+        let proc = FakeProc::new();
+        let last = |pid: u32| {
+            std::fs::write(proc.path().join("loadavg"), format!("1 1 1 1/9 {pid}\n"))
+                .expect("written");
+        };
+        proc.put(ROOT);
+        for pid in 1..12 {
+            proc.put(Process {
+                pid,
+                parent: 1,
+                ..Process::NEW
+            });
+        }
+        last(100);
+        let mut tree = tree(&proc, None);
+        assert_eq!(members(&mut tree), [100]);
+        let child = |pid: u32| {
+            proc.put(Process {
+                pid,
+                parent: 100,
+                ..Process::NEW
+            });
+            let path = proc.path().join(format!("{pid}/stat"));
+            std::fs::read_to_string(path).expect("read")
+        };
+        // Not among the new numbers, as where the kernel shows an old one: it is found with the next list.
+        child(99);
+        let thread = child(101);
+        // The line of a test ends with field 27.
+        let signal = |signal: i32| format!("{} {}{signal} 0\n", thread.trim_end(), "0 ".repeat(10));
+        proc.write(101, "stat", &signal(-1));
+        child(102);
+        last(102);
+        assert_eq!(members(&mut tree), [100, 102]);
+        proc.write(101, "stat", &signal(17));
+        let found = (0..LIST_AGAIN_TICKS).map(|_| members(&mut tree).len());
+        assert_eq!(found.max(), Some(4));
     }
 
     #[test]

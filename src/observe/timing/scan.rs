@@ -5,7 +5,7 @@
 use std::borrow::Cow;
 
 use super::names;
-pub(super) use super::word_list::{holds, holds_any, is_any, starts_with_any};
+pub(super) use super::word_list::{holds, holds_any, is_any, position, starts_with_any};
 use crate::record::Scope;
 
 /// Longest name of a metric in bytes; longer ones are not names.

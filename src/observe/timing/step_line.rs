@@ -149,7 +149,7 @@ pub(super) fn total(text: &str, known: bool) -> Option<Event<'_>> {
     }
     let phrase = TOTALS
         .split('|')
-        .find_map(|phrase| find(text, phrase).map(|at| (at, at + phrase.len())))?;
+        .find_map(|phrase| scan::position(text, phrase).map(|at| (at, at + phrase.len())))?;
     if scan::holds_any(&text[..phrase.0], OTHER_TOTALS) {
         return None;
     }
@@ -261,13 +261,6 @@ pub(super) fn figures(text: &str) -> Option<Event<'_>> {
     } else {
         Event::figures(facts)
     })
-}
-
-/// Where `text` holds `phrase`, which is in small letters.
-fn find(text: &str, phrase: &str) -> Option<usize> {
-    text.as_bytes()
-        .windows(phrase.len())
-        .position(|window| window.eq_ignore_ascii_case(phrase.as_bytes()))
 }
 
 #[cfg(test)]

@@ -1,5 +1,7 @@
 //! Lists of words and phrases as texts, separated by `|`.
 
+use memchr::memchr2_iter;
+
 /// True where `text` begins with one of `words`, which are separated by `|`, whichever letters either has.
 pub(super) fn starts_with_any(text: &str, words: &str) -> bool {
     words.split('|').any(|word| {
@@ -20,8 +22,14 @@ pub(super) fn holds_any(text: &str, words: &str) -> bool {
 
 /// True where `text` holds `word`, which is in small letters, whichever letters `text` has.
 pub(super) fn holds(text: &str, word: &str) -> bool {
+    position(text, word).is_some()
+}
+
+/// Where `text` holds `word`, which is in small letters, whichever letters `text` has.
+pub(super) fn position(text: &str, word: &str) -> Option<usize> {
     let (text, word) = (text.as_bytes(), word.as_bytes());
+    let last = text.len().checked_sub(word.len())?;
     // The first byte rules out most places, at a fraction of the cost.
-    text.windows(word.len())
-        .any(|window| window[0].eq_ignore_ascii_case(&word[0]) && window.eq_ignore_ascii_case(word))
+    memchr2_iter(word[0], word[0].to_ascii_uppercase(), &text[..=last])
+        .find(|at| text[*at..at + word.len()].eq_ignore_ascii_case(word))
 }
