@@ -9,53 +9,69 @@ use crate::record::{
 
 /// The node whose output shows the epochs, as far as it decides times.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, Default)]
-#[serde(default)]
 pub struct Machine {
     /// Its name.
     pub node: String,
     /// Model name of the CPU.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cpu_model: Option<String>,
     /// Logical CPUs of the machine.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cpus: Option<u64>,
     /// CPUs that the command could keep busy.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cpus_effective: Option<f64>,
     /// Models of the GPUs that the run had there.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub gpus: Vec<String>,
     /// Kernel release.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub kernel: Option<String>,
 }
 
 /// What one run of a cell measured.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, Default)]
-#[serde(default)]
 pub struct Measured {
     /// How the run ended.
     pub state: JobState,
     /// Why it counts for nothing, in a few words.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub failure: Option<String>,
     /// Median of the steady epochs, in seconds, without evaluation and checkpoints where those are known.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub epoch_seconds: Option<f64>,
     /// Steady epochs behind it.
+    #[serde(default)]
     pub epochs: usize,
     /// By how much the first epoch was longer, in seconds; negative where it was shorter.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub first_extra_seconds: Option<f64>,
     /// Where the times come from.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub source: Option<TimeSource>,
     /// Training samples of an epoch, as the job file or the program says.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub samples: Option<u64>,
     /// The job from start to end, in seconds.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub wall_seconds: Option<f64>,
     /// Nodes that it ran on.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub nodes: Vec<String>,
     /// The node whose output shows the epochs.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub machine: Option<Machine>,
     /// CPUs that everything else kept busy meanwhile, on the node where it was most.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub others_cpus_busy: Option<f64>,
     /// Time that a CPU quota, heat or a limit of power held it down, on the node where it was most, in seconds.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub throttled_seconds: Option<f64>,
     /// Framework and version, as the job file has them.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub framework: Option<String>,
     /// The image: its digest, else where it comes from. `None`: no container.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub image: Option<String>,
     /// The dlrun that submitted it.
     pub dlrun_version: String,

@@ -8,8 +8,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use serde::{Deserialize, Serialize};
 
-use super::facts::Facts;
-use super::hash::Hash;
+use super::fingerprint::{configuration, start, workload};
 use super::{Length, Model, Observation, Priors, Situation};
 use crate::foundation::statistics::mean;
 use crate::record::{Interval, median};
@@ -233,24 +232,17 @@ fn view(observations: &[Observation], hold_out: HoldOut, fit: Fit<'_>) -> View {
     view
 }
 
-/// One start of a run as a number, the same on every machine.
-fn start(observation: &Observation) -> u64 {
-    let places = [observation.element, observation.attempt].map(u64::from);
-    let run = Hash::new(13).name(observation.run_id.as_str());
-    places.into_iter().fold(run, Hash::number).end()
-}
-
 /// The part that each run is held back with, and how many parts there are; `None`: it is never held back, only learned from.
 ///
 /// What is held back together is a unit: a run, a configuration or a workload. One that has no peer (no repeat, no other
 /// configuration of its workload, no other workload) stays, for nothing would be known of it.
 fn held_parts(observations: &[Observation], hold_out: HoldOut) -> (Vec<Option<usize>>, usize) {
     let unit = |observation: &Observation| {
-        let facts = Facts::new(&observation.situation);
+        let situation = &observation.situation;
         match hold_out {
-            HoldOut::Run => (facts.configuration(), start(observation)),
-            HoldOut::Configuration => (facts.workload, facts.configuration()),
-            HoldOut::Workload => (0, facts.workload),
+            HoldOut::Run => (configuration(situation), start(observation)),
+            HoldOut::Configuration => (workload(situation), configuration(situation)),
+            HoldOut::Workload => (0, workload(situation)),
         }
     };
     let timed = observations

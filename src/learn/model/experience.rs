@@ -5,13 +5,18 @@ use std::collections::BTreeMap;
 use serde::{Deserialize, Serialize};
 
 use super::Situation;
-use super::facts::{EXACT, Facts, NODES, Word, cut, exact_sizes, text};
+use super::facts::{
+    EXACT, Facts, NODES, PARAMETERS, SAMPLES, Word, cut, exact_sizes, namings, text,
+};
 use super::gather::{Gathered, Group};
 use super::hash::Hash;
+use crate::foundation::units::counted;
 use crate::record::Basis;
 
 /// A size is outside where it is beyond the ends by more than this factor: less is within what a power law bears.
 const BEYOND: f64 = 1.25;
+/// The sizes of a training are taken from runs of the same name where this share of them agrees.
+const AGREED: f64 = 0.9;
 
 /// Counts and ends.
 #[derive(Debug, Clone, Default, Serialize, Deserialize)]
@@ -20,6 +25,8 @@ pub(super) struct Experience {
     counts: BTreeMap<u64, Runs>,
     /// The ends of each size, by workload; 0: those of all.
     ends: BTreeMap<u64, Ends>,
+    /// The usual sizes of trainings, by their names.
+    named: BTreeMap<u64, Training>,
 }
 
 /// How many runs there are, how many of them are in doubt, and the bits of their doubts.
@@ -32,6 +39,41 @@ pub(super) struct Runs {
 
 /// The smallest and the largest that was measured of each size; 0: none was.
 type Ends = [(f64, f64); EXACT.len()];
+
+/// A training by its name: its workload, its samples and parameters, and how many runs it had.
+type Training = (u64, (f64, f64), u32);
+
+/// The sizes that runs of each name have, where nearly all agree.
+fn named(gathered: &Gathered) -> BTreeMap<u64, Training> {
+    let mut trainings: BTreeMap<(u64, u64), (f64, f64, u32)> = BTreeMap::new();
+    let mut all: BTreeMap<u64, u32> = BTreeMap::new();
+    for group in &gathered.groups {
+        let Group {
+            facts, runs, exact, ..
+        } = group;
+        let Some((both, network)) = group.namings.filter(|_| *runs > 0) else {
+            continue;
+        };
+        for name in both.into_iter().chain([network]) {
+            let training = trainings.entry((name, facts.workload)).or_insert((
+                exact[SAMPLES],
+                exact[PARAMETERS],
+                0,
+            ));
+            for count in [&mut training.2, all.entry(name).or_default()] {
+                *count = count.saturating_add(*runs);
+            }
+        }
+    }
+    let agrees = |name: u64, runs: u32| f64::from(runs) >= AGREED * f64::from(all[&name]);
+    let trainings = trainings
+        .into_iter()
+        .filter(|((name, _), (.., runs))| agrees(*name, *runs));
+    let record = |((name, workload), (samples, parameters, runs))| {
+        (name, (workload, (samples, parameters), runs))
+    };
+    trainings.map(record).collect()
+}
 
 /// The key of a word's count. `None`: nothing is known of it, or it is a word that need not have been met before.
 fn word_key(facts: &Facts, word: Word) -> Option<u64> {
@@ -53,7 +95,10 @@ fn word_key(facts: &Facts, word: Word) -> Option<u64> {
 
 impl Experience {
     pub(super) fn new(gathered: &Gathered) -> Self {
-        let mut experience = Self::default();
+        let mut experience = Self {
+            named: named(gathered),
+            ..Self::default()
+        };
         for group in gathered.groups.iter().filter(|group| group.met > 0) {
             let Group { facts, runs, .. } = group;
             let (doubtful, doubts) = group.doubted;
@@ -78,6 +123,55 @@ impl Experience {
             }
         }
         experience
+    }
+
+    /// The facts of a situation. Where its workload was never measured and leaves sizes out, they are those of the runs of the same
+    /// name, and that is reported.
+    pub(super) fn completed(&self, situation: &Situation) -> (Facts, Vec<String>) {
+        let facts = Facts::new(situation);
+        let complete = || (facts, Vec::new());
+        let sizes = exact_sizes(situation);
+        let is_open = [SAMPLES, PARAMETERS].iter().any(|at| sizes[*at] <= 0.0);
+        if !is_open && situation.workload.dataset.is_some()
+            || self.ends.contains_key(&facts.workload)
+        {
+            return complete();
+        }
+        let Some((both, network)) = namings(situation) else {
+            return complete();
+        };
+        let Some(found) = self.named.get(&both.unwrap_or(network)) else {
+            return complete();
+        };
+        let (workload, taken, runs) = *found;
+        let mut taken_over = Vec::new();
+        for (at, name, taken) in [
+            (SAMPLES, "samples", taken.0),
+            (PARAMETERS, "parameters", taken.1),
+        ] {
+            if sizes[at] > 0.0 && sizes[at] != taken {
+                return complete();
+            }
+            if sizes[at] <= 0.0 && taken > 0.0 {
+                taken_over.push(format!("{name} = {taken:.0}"));
+            }
+        }
+        let same = if both.is_some() {
+            "of this network with this data set"
+        } else {
+            "of this network"
+        };
+        let runs = counted(runs.into(), "run");
+        let assumed = match taken_over.is_empty() {
+            true => format!("the data set is taken to be that of {runs} {same}"),
+            false => {
+                format!(
+                    "`[workload]` is taken to have {}, as in {runs} {same}",
+                    taken_over.join(", ")
+                )
+            }
+        };
+        (facts.as_workload(workload, taken.0, taken.1), vec![assumed])
     }
 
     fn count(&self, key: u64) -> u64 {

@@ -5,6 +5,7 @@ use std::borrow::Cow;
 use super::Situation;
 use super::hash::Hash;
 use crate::foundation::named_enum;
+use crate::job::Workload;
 
 named_enum! {
     /// What a run is, word by word, with the name of each. The order is that of [`Facts::words`].
@@ -116,6 +117,19 @@ impl Facts {
         self
     }
 
+    /// The same as if it were of this workload, whose sizes are `samples` and `parameters`; 0: not known.
+    pub(super) fn as_workload(mut self, workload: u64, samples: f64, parameters: f64) -> Self {
+        self.workload = workload;
+        for (size, value) in [(Size::Samples, samples), (Size::Parameters, parameters)] {
+            self.sizes[size as usize] = if value > 0.0 {
+                stepped(value.ln())
+            } else {
+                UNKNOWN
+            };
+        }
+        self
+    }
+
     /// The natural logarithm of a size, in steps of 1/128.
     pub(super) fn size(&self, size: Size) -> Option<f64> {
         let steps = self.sizes[size as usize];
@@ -167,14 +181,6 @@ impl Facts {
         ]
     }
 
-    /// What repeats of one configuration share, however many epochs they have and whatever their node was measured to do.
-    pub(super) fn configuration(mut self) -> u64 {
-        for size in [Size::Epochs, Size::CoreRate, Size::Bandwidth] {
-            self.sizes[size as usize] = UNKNOWN;
-        }
-        self.fingerprint()
-    }
-
     /// A fingerprint of it all.
     pub(super) fn fingerprint(&self) -> u64 {
         let words = self.words.iter().copied();
@@ -215,8 +221,10 @@ pub(super) const EXACT: [&str; 7] = [
     "number of samples",
     "number of epochs",
 ];
-/// The place of the number of nodes in [`EXACT`].
+/// Where in [`EXACT`] these stand.
 pub(super) const NODES: usize = 3;
+pub(super) const PARAMETERS: usize = 4;
+pub(super) const SAMPLES: usize = 5;
 
 /// Those sizes, to the last digit; 0: not known.
 pub(super) fn exact_sizes(situation: &Situation) -> [f64; EXACT.len()] {
@@ -266,6 +274,18 @@ fn workload_hash(situation: &Situation) -> u64 {
     };
     let hash = named(named(Hash::new(5), &workload.model), &workload.dataset);
     counted(counted(hash, workload.samples), workload.parameters).end()
+}
+
+/// What names a training without its sizes: network and data set, and the network alone.
+pub(super) fn namings(situation: &Situation) -> Option<(Option<u64>, u64)> {
+    let Workload { model, dataset, .. } = &situation.workload;
+    let model = model.as_deref().filter(|name| !name.is_empty())?;
+    let network = Hash::new(12).name(&lower(model));
+    let dataset = dataset.as_deref().filter(|name| !name.is_empty());
+    Some((
+        dataset.map(|name| network.byte(1).name(&lower(name)).end()),
+        network.byte(0).end(),
+    ))
 }
 
 /// Letter case makes no difference between networks, frameworks and compilers.

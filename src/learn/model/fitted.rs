@@ -60,8 +60,7 @@ impl Model {
             return Err(Unfit::NoRuns);
         }
         if gathered.counts.with_epochs + gathered.counts.whole_runs == 0 {
-            let runs = gathered.counts.runs;
-            return Err(Unfit::NothingTimed { runs });
+            return Err(nothing_timed(&gathered));
         }
         let (mut parts, mut explanation) = (Vec::new(), None);
         let mut scatter = (None, None);
@@ -216,5 +215,22 @@ fn head(gathered: &Gathered, priors: &Priors, scatter: (Option<f64>, Option<f64>
         noise_sd: scatter.0,
         interaction_sd: scatter.1,
         evaluation: None,
+    }
+}
+
+fn nothing_timed(gathered: &Gathered) -> Unfit {
+    let left_out = &gathered.counts.left_out;
+    let summary: Vec<String> = left_out
+        .iter()
+        .map(|(what, count)| format!("{count} unusable {what}"))
+        .collect();
+    let left_out = if summary.is_empty() {
+        "no epochs, no length".to_owned()
+    } else {
+        summary.join(", ")
+    };
+    Unfit::NothingTimed {
+        runs: gathered.counts.runs,
+        left_out,
     }
 }

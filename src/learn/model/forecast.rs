@@ -45,8 +45,8 @@ impl Model {
     /// Whether the workload of a situation was measured on different numbers of nodes: only then is it known how it scales.
     #[must_use]
     pub fn has_scaled(&self, situation: &Situation) -> bool {
-        let workload = Facts::new(situation).workload;
-        self.learned.experience.scaled(workload)
+        let (facts, _) = self.learned.experience.completed(situation);
+        self.learned.experience.scaled(facts.workload)
     }
 
     /// What to expect of a run.
@@ -89,7 +89,7 @@ impl Model {
         asked_all: &mut [Option<Asked<'_>>; Response::ALL.len()],
     ) -> Forecast {
         let known = &self.learned.experience;
-        let facts = Facts::new(situation);
+        let (facts, assumed) = known.completed(situation);
         let far = known.outside(situation, &facts);
         let [epoch, first_extra, outside, memory, whole_run] = asked_all;
         let (basis, behind) = known.basis(&facts);
@@ -119,7 +119,7 @@ impl Model {
             total_seconds: None,
             memory_bytes: interval(memory).map(Predicted::interval),
             beyond: known.beyond(situation, &facts),
-            assumed: Vec::new(),
+            assumed,
             alternatives: 0,
             explored: false,
         };

@@ -2,7 +2,9 @@
 
 use std::collections::{BTreeMap, HashMap};
 
-use super::facts::{EXACT, Facts, Size, Word, cut, exact_sizes, text, whole, workload_name};
+use super::facts::{
+    EXACT, Facts, Size, Word, cut, exact_sizes, namings, text, whole, workload_name,
+};
 use super::hardware_met::HardwareMet;
 use super::hash::Hash;
 use super::head::Counts;
@@ -37,6 +39,8 @@ pub(super) struct Group {
     pub(super) doubted: (u32, u32),
     /// Runs with any time, those that were cut off too.
     pub(super) met: u32,
+    /// What names the training without its sizes.
+    pub(super) namings: Option<(Option<u64>, u64)>,
     /// The largest of each size of [`EXACT`]; 0: not known.
     pub(super) exact: [f64; EXACT.len()],
 }
@@ -193,6 +197,7 @@ impl Gathered {
             runs: 0,
             doubted: (0, 0),
             met: 0,
+            namings: namings(situation),
             exact: [0.0; EXACT.len()],
         });
         self.places.insert(facts, place);

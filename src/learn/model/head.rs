@@ -78,10 +78,12 @@ pub enum Unfit {
     #[error("there are no runs to learn from")]
     NoRuns,
     /// None of the observations holds a usable time.
-    #[error("none of {runs} runs has usable timings")]
+    #[error("of {runs} runs none has a time to learn from: {left_out}")]
     NothingTimed {
         /// How many there are.
         runs: u64,
+        /// What they lack, in words.
+        left_out: String,
     },
     /// The equations have no solution in floating point, whatever was tried.
     #[error("the model's equations could not be solved for the {response}")]
@@ -95,7 +97,7 @@ pub enum Unfit {
 #[derive(Debug, Clone, PartialEq, thiserror::Error)]
 pub enum Unreadable {
     /// Something else.
-    #[error("it is not a model of dlrun")]
+    #[error("it is no model of dlrun")]
     NoModel,
     /// A newer dlrun wrote it.
     #[error("it has format {found}; this dlrun reads format {known}", known = MODEL_FORMAT)]

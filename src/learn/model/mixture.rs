@@ -71,6 +71,7 @@ pub(super) fn forecast(parts: &[(f64, Forecast)]) -> Option<Forecast> {
     forecast.memory_bytes = mixed(|part| part.memory_bytes);
     for (_, other) in others {
         add_new(&mut forecast.beyond, &other.beyond);
+        add_new(&mut forecast.assumed, &other.assumed);
         // Similar runs are on one kind each, others are the same for all kinds.
         if (forecast.basis, other.basis) == (Basis::Alike, Basis::Alike) {
             forecast.runs += other.runs;

@@ -17,6 +17,7 @@ mod experience;
 mod explanation;
 mod facts;
 mod file;
+mod fingerprint;
 mod fit;
 mod fitted;
 mod forecast;
