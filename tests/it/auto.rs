@@ -149,10 +149,8 @@ fn another_program_sets_no_limit() {
     );
     let planned = planned(&env, &long);
     assert_eq!(planned["plan"]["resources"]["walltime"], DAY, "{planned:#}");
-    assert!(
-        planned["plan"]["resources"]["memory"].is_null(),
-        "{planned:#}"
-    );
+    // A sixteenth of 64000 MiB.
+    assert_eq!(planned["plan"]["resources"]["memory"], 4000_u64 << 20);
     let why = why(&env, &long, "walltime");
     assert_eq!(
         why,
