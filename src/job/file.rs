@@ -170,15 +170,6 @@ mod tests {
     }
 
     #[test]
-    fn words_of_later_versions_are_refused_by_name() {
-        let faults = faults("[run]\ncommand = [\"a\"]\nlauncher = \"torchrun\"\n");
-        assert!(
-            faults[0].contains("`run.launcher = \"torchrun\"` is not in this version"),
-            "{faults:?}"
-        );
-    }
-
-    #[test]
     fn what_is_left_to_the_performance_model_is_kept_apart_from_what_is_not_said() {
         let left = |lines: &str| {
             let spec = parse(&format!("[run]\ncommand = [\"a\"]\n{lines}")).expect("valid");

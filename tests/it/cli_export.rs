@@ -12,7 +12,7 @@ use dlrun::job::JobState;
 use dlrun::record::store::{NodeStore, Segment, Store, StoreError};
 use dlrun::record::{
     Event, EventKind, ExitStatus, GpuFacts, GpuReading, GpuUsage, NodeState, ProcessReading,
-    Sample, Status, Table, encode_segments,
+    RankRecord, Sample, Status, Table, encode_segments,
 };
 use serde_json::Value;
 
@@ -175,6 +175,11 @@ pub(crate) fn put_all(store: &mut Store, number: u32) {
     let mut record = node(run_id(number), "n1", BEGIN_MS + 9_500);
     record.state = NodeState::Ended;
     record.gpus = vec![gpu()];
+    record.ranks = vec![RankRecord {
+        world_size: 1,
+        started_at_ms: BEGIN_MS,
+        ..RankRecord::default()
+    }];
     let detail = "line\nbreak, \"quoted\"".to_owned();
     record.events = vec![Event {
         at_ms: BEGIN_MS + 1,
@@ -217,7 +222,7 @@ fn counted(lines: &[Value]) -> BTreeMap<(String, u64, String), usize> {
 fn every_table_comes_out_with_its_columns() {
     let site = Site::new();
     put_all(&mut site.store(), 1);
-    let rows = [1, 1, 2, 1, 2, 1, 5, 5, 5];
+    let rows = [1, 1, 2, 1, 1, 2, 1, 5, 5, 5];
     for (table, rows) in Table::ALL.into_iter().zip(rows) {
         let lines = site
             .export(&["--what", table.as_str(), "--format", "jsonl"])

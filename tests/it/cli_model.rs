@@ -241,7 +241,7 @@ fn few_runs_give_a_model_and_none_a_refusal() {
         .dlrun(["model", "show"])
         .run()
         .code(65)
-        .warns("`dlrun model fit` creates one");
+        .warns("create one from your recorded runs: `dlrun model fit`");
     let one = database(&env.jobs().join("one.db"), [trained(1, false, 64)]);
     let text = env
         .dlrun(["model", "fit", "--store"])
@@ -254,7 +254,7 @@ fn few_runs_give_a_model_and_none_a_refusal() {
         "{text}"
     );
     let text = env.dlrun(["model", "show"]).run().code(0).text();
-    assert!(text.contains("it has seen only one"), "{text}");
+    assert!(text.contains("not known yet: needs 10 runs"), "{text}");
     // All of one image and batch size.
     let alike = database(
         &env.jobs().join("alike.db"),

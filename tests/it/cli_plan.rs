@@ -116,7 +116,7 @@ fn more_nodes_than_a_launcher_are_refused_in_place() {
     let _ = done
         .warns("job.toml:4:9")
         .warns("2 nodes need a launcher")
-        .warns("launcher = \"each\"");
+        .warns("`each` starts the command on every node");
     let file = env.job("true", "launcher = \"each\"\n[resources]\nnodes = 2\n");
     let _ = env
         .dlrun(["plan", "--scheduler", "slurm"])

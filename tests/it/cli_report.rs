@@ -263,9 +263,7 @@ fn a_run_named_twice_is_shown_once_and_one_that_goes_on_says_so() {
         .dlrun(["report", "running", "@1", "running", "-o", "-"])
         .run()
         .code(0);
-    let done = done
-        .warns("which is named twice")
-        .says("running: all figures are of the time so far");
+    let done = done.says("running: all figures are of the time so far");
     assert!(!done.text().contains("3 running"), "{}", done.text());
 }
 
@@ -292,12 +290,7 @@ fn fifty_runs_at_once() {
         page.len()
     );
     let many: Vec<String> = (0..101).map(|_| "r1".to_owned()).collect();
-    let _ = env
-        .dlrun(["report", "-o", "-"])
-        .args(&many)
-        .run()
-        .code(0)
-        .warns("named twice");
+    let _ = env.dlrun(["report", "-o", "-"]).args(&many).run().code(0);
     let _ = env
         .dlrun(["report", "nobody"])
         .run()

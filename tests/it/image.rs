@@ -269,7 +269,7 @@ fn a_file_that_describes_others_is_not_written_over() {
         ];
         env.dlrun(words).arg(image).run()
     };
-    let _ = add("a").code(73).warns("describes `b` too");
+    let _ = add("a").code(73).warns("describes an image `b` already");
     let _ = add("b").code(73).warns("take it out there");
     assert_eq!(
         fs::read_to_string(place.shelf("a.toml")).expect("there"),

@@ -385,11 +385,14 @@ fn no_runs_and_no_times_are_refused_and_useless_values_are_counted() {
         [f64::NAN, 0.0, -4.0, f64::INFINITY]
             .map(|seconds| known(&situation("cnn", "none", 2.0), seconds))
     };
-    let Err(refusal @ Unfit::NothingTimed { runs: 4 }) = Model::fit(useless(), &Priors::none())
+    let Err(refusal @ Unfit::NothingTimed { runs: 4, .. }) = Model::fit(useless(), &Priors::none())
     else {
         panic!("four runs without a time")
     };
-    assert_eq!(refusal.to_string(), "none of 4 runs has usable timings");
+    assert_eq!(
+        refusal.to_string(),
+        "none of 4 runs has usable timings: 4 unusable epoch_seconds"
+    );
     let model = fit(useless().into_iter().chain([known(&base, 3.0)]));
     assert_eq!(model.head().counts.left_out.get("epoch_seconds"), Some(&4));
     // One run: its own time, and wide.

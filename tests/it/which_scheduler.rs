@@ -65,7 +65,7 @@ fn sbatch_comes_first_and_no_qsub_is_started() {
     assert!(
         found["rejected"]
             .to_string()
-            .contains("so is sbatch, which comes first"),
+            .contains("so does sbatch, which comes first"),
         "{found}"
     );
     assert_eq!(

@@ -78,7 +78,7 @@ pub enum Unfit {
     #[error("there are no runs to learn from")]
     NoRuns,
     /// None of the observations holds a usable time.
-    #[error("of {runs} runs none has a time to learn from: {left_out}")]
+    #[error("none of {runs} runs has usable timings: {left_out}")]
     NothingTimed {
         /// How many there are.
         runs: u64,
@@ -97,7 +97,7 @@ pub enum Unfit {
 #[derive(Debug, Clone, PartialEq, thiserror::Error)]
 pub enum Unreadable {
     /// Something else.
-    #[error("it is no model of dlrun")]
+    #[error("it is not a model of dlrun")]
     NoModel,
     /// A newer dlrun wrote it.
     #[error("it has format {found}; this dlrun reads format {known}", known = MODEL_FORMAT)]

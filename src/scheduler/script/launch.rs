@@ -82,6 +82,21 @@ DLRUN_GROUP_SECRET=$(PATH=$dlrun_path od -An -N16 -tx1 /dev/urandom) && export D
 export DLRUN_OUTPUT=$(PATH=$dlrun_path readlink "/proc/$$/fd/1")
 "#;
 
+/// What a node without dlrun does where dlrun starts the ranks.
+const NO_RANKS: &str = r#"echo "dlrun: error: dlrun, which starts the ranks, does not run on ${SLURMD_NODENAME:-$DLRUN_NODE}" >&2
+exit 66
+"#;
+
+/// Starts the command, passes signals on, and leaves its exit code.
+pub(super) fn run(plan: &Plan) -> String {
+    let without = if plan.launcher.is_distributed() {
+        NO_RANKS
+    } else {
+        ""
+    };
+    RUN.replace("@WITHOUT@", without)
+}
+
 const NAMED: &str = r#"command -v "$dlrun_runtime" > /dev/null ||
     refuse 66 "the container runtime $dlrun_runtime is not found on $DLRUN_NODE""#;
 
@@ -112,7 +127,7 @@ exec "$@"' dlrun "$dlrun_exe" "$dlrun_image" "${#dlrun_container[@]}" "${dlrun_c
 /// Starts the command and passes signals on; leaves its exit code in `dlrun_code`. What follows a node's `exec` is the
 /// bare fallback. Of the words that follow, `dlrun_bare` start the container. dash would drop exported functions such as
 /// `module`; `bash -p` keeps them, and does not read `BASH_ENV`.
-pub(super) const RUN: &str = r#"
+const RUN: &str = r#"
 # On each node: dlrun, which starts and watches the command; where it is missing, the bare command.
 dlrun_node='
 dlrun_bare=$1
@@ -121,11 +136,7 @@ if [ -n "$DLRUN_EXE" ] && "$DLRUN_EXE" --version > /dev/null 2>&1; then
     if [ "$dlrun_bare" = 0 ]; then exec "$DLRUN_EXE" exec -- "$@"; fi
     exec "$DLRUN_EXE" exec --in-image "$dlrun_bare" -- "$@"
 fi
-if [ -n "$DLRUN_GROUP_SECRET" ]; then
-    echo "dlrun: error: dlrun, which starts the ranks, does not run on ${SLURMD_NODENAME:-$DLRUN_NODE}" >&2
-    exit 66
-fi
-echo "dlrun: warning: dlrun does not run on ${SLURMD_NODENAME:-$DLRUN_NODE}; the command runs without a record" >&2
+@WITHOUT@echo "dlrun: warning: dlrun does not run on ${SLURMD_NODENAME:-$DLRUN_NODE}; the command runs without a record" >&2
 unset DLRUN_PLAN DLRUN_STATE_DIR DLRUN_EXE DLRUN_ELEMENT DLRUN_ATTEMPT DLRUN_JOB_ID DLRUN_NODE
 export DLRUN_INSIDE=$DLRUN_RUN_ID
 # The runtime starts the command in the directory of this name, which may be a link to where nothing is seen in it.

@@ -73,7 +73,7 @@ fn rendered(plan: &Plan, identity: &str) -> String {
     environment::environment(&mut script, plan);
     launch::command(&mut script, plan);
     steps::before(&mut script, plan);
-    script.push_str(launch::RUN);
+    script.push_str(&launch::run(plan));
     steps::after_command(&mut script, plan);
     let after = adapter.after_command(plan);
     let why = if after.is_empty() {
