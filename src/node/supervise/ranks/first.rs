@@ -1,28 +1,26 @@
 //! The first node: it waits for the others, starts all at once, and says which rank fell first.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::io;
+use std::io::{self, BufReader};
+use std::net::{TcpListener, TcpStream};
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::thread::{self, sleep};
 use std::time::Duration;
-
-use tokio::io::{AsyncWriteExt, BufReader};
-use tokio::net::tcp::OwnedReadHalf;
-use tokio::net::{TcpListener, TcpStream};
-use tokio::sync::Semaphore;
-use tokio::sync::mpsc::{UnboundedSender, unbounded_channel};
-use tokio::time::{sleep, timeout};
 
 use super::group::Group;
 use super::message::{self, Fall, LINE, STRANGERS_LINE, ToFirst, ToNode};
-use super::wire;
+use super::wire::{self, Stream};
 use crate::foundation::clock::now_ms;
 use crate::launch::{Meeting, NodeShare};
 use crate::record::ExitStatus;
 
 /// How long somebody who connects may take to prove that he belongs to the job.
 const PROOF: Duration = Duration::from_secs(5);
-/// Connections without a proof at a time, beside one for each node.
+/// Connections without a proof at a time, beside one for each node; more are closed, and a node tries again.
 const STRANGERS: usize = 64;
+/// Memory for a thread that only reads lines and answers: a large job has many.
+const STACK_BYTES: usize = 256 << 10;
 /// How long the failures of other ranks are waited for, before the first of them is named: the news of some travel longer.
 const GATHERING: Duration = Duration::from_millis(400);
 /// How long a node that closed its connection without a word may take to come back.
@@ -38,12 +36,13 @@ pub(super) struct First {
     pub(super) patience: Duration,
     pub(super) say: Box<dyn Fn(String) + Send + Sync>,
     state: Mutex<State>,
+    strangers: AtomicUsize,
 }
 
 #[derive(Default)]
 struct State {
     shares: BTreeMap<usize, NodeShare>,
-    lines: BTreeMap<usize, UnboundedSender<Arc<str>>>,
+    streams: BTreeMap<usize, Stream>,
     over: BTreeSet<usize>,
     falls: Vec<Fall>,
     has_started: bool,
@@ -58,13 +57,14 @@ impl First {
         patience: Duration,
         say: Box<dyn Fn(String) + Send + Sync>,
     ) -> Arc<Self> {
-        let state = Mutex::default();
+        let (state, strangers) = (Mutex::default(), AtomicUsize::new(0));
         Arc::new(Self {
             group,
             name,
             patience,
             say,
             state,
+            strangers,
         })
     }
 
@@ -72,42 +72,55 @@ impl First {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Serves the nodes for as long as the process lives.
-    pub(super) async fn serve(self: Arc<Self>, listener: TcpListener) {
-        tokio::spawn(Arc::clone(&self).wait_for_all());
-        let strangers = Arc::new(Semaphore::new(STRANGERS + self.group.nodes.len()));
-        while let Ok(permit) = Arc::clone(&strangers).acquire_owned().await {
-            let Ok((stream, _)) = listener.accept().await else {
-                sleep(Duration::from_millis(50)).await;
-                continue;
-            };
-            let first = Arc::clone(&self);
-            tokio::spawn(async move {
-                let _ = stream.set_nodelay(true);
-                let proven = timeout(PROOF, first.prove(stream)).await;
-                drop(permit);
-                if let Ok(Ok((node, skew_ms, reader))) = proven {
-                    first.hear(node, skew_ms, reader).await;
-                }
-            });
+    /// Does something on a thread beside.
+    fn beside(self: &Arc<Self>, work: impl FnOnce(Arc<Self>) + Send + 'static) {
+        let first = Arc::clone(self);
+        let thread = thread::Builder::new().stack_size(STACK_BYTES);
+        if let Err(error) = thread.spawn(move || work(first)) {
+            tracing::warn!(%error, "no thread for a node of the job");
         }
     }
 
-    async fn wait_for_all(self: Arc<Self>) {
+    /// Serves the nodes for as long as the process lives, beside its other work.
+    pub(super) fn serve(self: &Arc<Self>, listener: TcpListener) {
+        self.beside(|first| first.wait_for_all());
+        self.beside(move |first| {
+            for stream in listener.incoming() {
+                let Ok(stream) = stream else {
+                    sleep(Duration::from_millis(50));
+                    continue;
+                };
+                let most = STRANGERS + first.group.nodes.len();
+                if first.strangers.fetch_add(1, Ordering::Relaxed) >= most {
+                    first.strangers.fetch_sub(1, Ordering::Relaxed);
+                    continue;
+                }
+                first.beside(move |first| {
+                    let proven = first.prove(stream);
+                    first.strangers.fetch_sub(1, Ordering::Relaxed);
+                    if let Ok((node, skew_ms, reader)) = proven {
+                        first.hear(node, skew_ms, reader);
+                    }
+                });
+            }
+        });
+    }
+
+    fn wait_for_all(&self) {
         let missing = |first: &Self| {
             let came = first.state().shares.keys().copied().collect();
             first.group.missing(&came).join(", ")
         };
-        sleep(IMPATIENCE.min(self.patience)).await;
+        sleep(IMPATIENCE.min(self.patience));
         if self.state().has_started {
             return;
         }
-        (self.say)(format!("waiting for {} to start dlrun", missing(&self)));
-        sleep(self.patience.saturating_sub(IMPATIENCE)).await;
+        (self.say)(format!("waiting for {} to start dlrun", missing(self)));
+        sleep(self.patience.saturating_sub(IMPATIENCE));
         if !self.state().has_started {
             let why = format!(
                 "{} did not come to the meeting of the nodes within {} s",
-                missing(&self),
+                missing(self),
                 self.patience.as_secs()
             );
             self.state().refused = Some(why.clone());
@@ -117,21 +130,21 @@ impl First {
 
     /// Lets somebody prove that he belongs to the job, and takes him in. The node, by how much its clock is ahead, in
     /// milliseconds, and what comes from it.
-    async fn prove(&self, stream: TcpStream) -> io::Result<(usize, i64, BufReader<OwnedReadHalf>)> {
-        let (reader, mut writer) = stream.into_split();
-        let mut reader = BufReader::new(reader);
+    fn prove(&self, stream: TcpStream) -> io::Result<(usize, i64, BufReader<Stream>)> {
+        let stream = Stream::new(stream, PROOF)?;
+        let mut reader = BufReader::new(stream.clone());
         let refused = || io::Error::from(io::ErrorKind::PermissionDenied);
-        let ToFirst::Hello { nonce } = wire::read(&mut reader, STRANGERS_LINE).await? else {
+        let ToFirst::Hello { nonce } = wire::read(&mut reader, STRANGERS_LINE)? else {
             return Err(refused());
         };
         let own = message::nonce()?;
         let of = |side| message::proof(&self.group.secret, side, [&nonce, &own]);
-        let answer = ToNode::Proof {
+        let proof = of("first");
+        stream.send(&wire::line(&ToNode::Proof {
             nonce: own.clone(),
-            proof: of("first"),
-        };
-        wire::write(&mut writer, &answer).await?;
-        let join = wire::read(&mut reader, STRANGERS_LINE).await?;
+            proof,
+        }))?;
+        let join = wire::read(&mut reader, STRANGERS_LINE)?;
         let ToFirst::Join {
             proof,
             node,
@@ -144,25 +157,20 @@ impl First {
         if !message::is_same(&proof, &of("node")) || node >= self.group.nodes.len() {
             return Err(refused());
         }
-        let (sender, mut lines) = unbounded_channel::<Arc<str>>();
-        tokio::spawn(async move {
-            while let Some(line) = lines.recv().await {
-                if writer.write_all(line.as_bytes()).await.is_err() {
-                    return;
-                }
-            }
-        });
         let skew_ms = i64::try_from(clock_ms).unwrap_or(0) - i64::try_from(now_ms()).unwrap_or(0);
-        self.take_in(node, share, sender);
+        reader.get_mut().trust()?;
+        self.take_in(node, share, stream);
         Ok((node, skew_ms, reader))
     }
 
-    fn take_in(&self, node: usize, share: NodeShare, sender: UnboundedSender<Arc<str>>) {
+    fn take_in(&self, node: usize, share: NodeShare, stream: Stream) {
         let mut state = self.state();
-        if let Some(why) = &state.refused {
-            let _ = sender.send(wire::line(&ToNode::Refused(why.clone())).into());
+        if let Some(why) = state.refused.clone() {
+            drop(state);
+            let _ = stream.send(&wire::line(&ToNode::Refused(why)));
+            return;
         }
-        state.lines.insert(node, sender);
+        state.streams.insert(node, stream);
         state.shares.insert(node, share);
         if state.has_started || state.shares.len() < self.group.nodes.len() {
             return;
@@ -183,24 +191,20 @@ impl First {
     }
 
     fn tell_all(&self, message: &ToNode) {
-        let line: Arc<str> = wire::line(message).into();
-        for sender in self.state().lines.values() {
-            let _ = sender.send(Arc::clone(&line));
+        let line = wire::line(message);
+        let streams: Vec<Stream> = self.state().streams.values().cloned().collect();
+        for stream in streams {
+            let _ = stream.send(&line);
         }
     }
 
     /// Hears a node to its end.
-    async fn hear(
-        self: Arc<Self>,
-        node: usize,
-        skew_ms: i64,
-        mut reader: BufReader<OwnedReadHalf>,
-    ) {
+    fn hear(self: &Arc<Self>, node: usize, skew_ms: i64, mut reader: BufReader<Stream>) {
         loop {
-            match wire::read(&mut reader, LINE).await {
+            match wire::read(&mut reader, LINE) {
                 Ok(ToFirst::Fell(fall)) => {
                     let at_ms = fall.at_ms.saturating_add_signed(-skew_ms);
-                    Arc::clone(&self).fell(Fall { at_ms, ..fall });
+                    self.fell(Fall { at_ms, ..fall });
                 }
                 Ok(ToFirst::Over) => {
                     self.state().over.insert(node);
@@ -216,7 +220,7 @@ impl First {
             return;
         }
         // Its dlrun is dead, and so are its ranks, which die with it. A node that is only cut off closes nothing.
-        sleep(LOST).await;
+        sleep(LOST);
         let name = self.group.nodes[node].0.clone();
         let exit = ExitStatus::Signal(nix::sys::signal::Signal::SIGKILL as i32);
         self.fell(Fall {
@@ -228,22 +232,17 @@ impl First {
     }
 
     /// Notes a failure; a moment after the first one all are told which was the first.
-    fn fell(self: Arc<Self>, fall: Fall) {
+    fn fell(self: &Arc<Self>, fall: Fall) {
         let mut state = self.state();
         state.falls.push(fall);
         let is_first = state.falls.len() == 1;
         drop(state);
         if is_first {
-            tokio::spawn(async move {
-                sleep(GATHERING).await;
-                let first = self
-                    .state()
-                    .falls
-                    .iter()
-                    .min_by_key(|fall| fall.at_ms)
-                    .cloned();
-                if let Some(first) = first {
-                    self.tell_all(&ToNode::Stop(first));
+            self.beside(|first| {
+                sleep(GATHERING);
+                let falls = first.state().falls.clone();
+                if let Some(earliest) = falls.into_iter().min_by_key(|fall| fall.at_ms) {
+                    first.tell_all(&ToNode::Stop(earliest));
                 }
             });
         }
@@ -269,87 +268,70 @@ mod tests {
         }
     }
 
-    async fn open(nodes: usize, patience: Duration) -> SocketAddr {
-        let listener = TcpListener::bind("127.0.0.1:0").await.expect("a port");
+    fn open(nodes: usize, patience: Duration) -> SocketAddr {
+        let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
         let address = listener.local_addr().expect("bound");
         let group = newcomer(nodes, 0, "right").group;
-        let first = First::new(group, "run.0".into(), patience, Box::new(|_| {}));
-        tokio::spawn(first.serve(listener));
+        First::new(group, "run.0".into(), patience, Box::new(|_| {})).serve(listener);
         address
     }
 
-    async fn hears(member: &mut Member) -> ToNode {
-        let heard = timeout(
-            Duration::from_secs(20),
-            wire::read(&mut member.reader, LINE),
-        )
-        .await;
-        heard.expect("in time").expect("a message")
+    fn join(newcomer: &Newcomer, at: SocketAddr) -> Member {
+        let limit = Instant::now() + Duration::from_secs(20);
+        newcomer.join(Some(at), None, limit).expect("joined")
     }
 
-    fn with_network<T>(test: impl Future<Output = T>) -> T {
-        let mut runtime = tokio::runtime::Builder::new_current_thread();
-        runtime
-            .enable_all()
-            .build()
-            .expect("a runtime")
-            .block_on(test)
+    fn hears(member: &mut Member) -> ToNode {
+        wire::read(&mut member.reader, LINE).expect("a message")
     }
 
     #[test]
     fn all_start_when_the_last_has_come_and_hear_who_fell_first() {
-        with_network(async {
-            let at = open(2, Duration::from_secs(60)).await;
-            let mut one = newcomer(2, 1, "right").join(Some(at), None).await;
-            let mut zero = newcomer(2, 0, "right").join(Some(at), None).await;
-            for member in [&mut zero, &mut one] {
-                let ToNode::Table(meeting) = hears(member).await else {
-                    panic!("no table");
-                };
-                let names: Vec<&str> = meeting.nodes.iter().map(|node| &*node.host).collect();
-                assert_eq!((names, meeting.ranks().len()), (vec!["n0", "n1"], 4));
-            }
-            let fell = |rank, at_ms| {
-                let exit = ExitStatus::Code(1);
-                ToFirst::Fell(Fall {
-                    rank: Some(rank),
-                    node: "n".into(),
-                    exit,
-                    at_ms,
-                })
+        let at = open(2, Duration::from_secs(60));
+        let mut one = join(&newcomer(2, 1, "right"), at);
+        let mut zero = join(&newcomer(2, 0, "right"), at);
+        for member in [&mut zero, &mut one] {
+            let ToNode::Table(meeting) = hears(member) else {
+                panic!("no table");
             };
-            let now = now_ms();
-            wire::write(&mut zero.writer, &fell(0, now))
-                .await
-                .expect("sent");
-            wire::write(&mut one.writer, &fell(3, now - 100))
-                .await
-                .expect("sent");
-            for member in [&mut zero, &mut one] {
-                let ToNode::Stop(fall) = hears(member).await else {
-                    panic!("no stop");
-                };
-                assert_eq!(fall.rank, Some(3));
-            }
-        });
+            let names: Vec<&str> = meeting.nodes.iter().map(|node| &*node.host).collect();
+            assert_eq!((names, meeting.ranks().len()), (vec!["n0", "n1"], 4));
+        }
+        let fell = |rank, at_ms| {
+            let exit = ExitStatus::Code(1);
+            let (rank, node) = (Some(rank), "n".to_owned());
+            wire::line(&ToFirst::Fell(Fall {
+                rank,
+                node,
+                exit,
+                at_ms,
+            }))
+        };
+        let now = now_ms();
+        zero.stream.send(&fell(0, now)).expect("sent");
+        one.stream.send(&fell(3, now - 100)).expect("sent");
+        for member in [&mut zero, &mut one] {
+            let ToNode::Stop(fall) = hears(member) else {
+                panic!("no stop");
+            };
+            assert_eq!(fall.rank, Some(3));
+        }
     }
 
     #[test]
     fn somebody_without_the_secret_is_not_let_in() {
-        with_network(async {
-            let at = open(2, Duration::from_millis(300)).await;
-            let stranger = newcomer(2, 1, "wrong");
-            let joined = timeout(Duration::from_secs(1), stranger.join(Some(at), None)).await;
-            assert!(joined.is_err(), "he was let in");
-            // Nor does silence, or a message without end, keep the others out.
-            let silent = TcpStream::connect(at).await.expect("it listens");
-            let mut zero = newcomer(2, 0, "right").join(Some(at), None).await;
-            let ToNode::Refused(why) = hears(&mut zero).await else {
-                panic!("no refusal");
-            };
-            assert!(why.contains("n1 did not come"), "{why}");
-            drop(silent);
-        });
+        let at = open(2, Duration::from_millis(300));
+        let limit = Instant::now() + Duration::from_secs(1);
+        let stranger = newcomer(2, 1, "wrong").join(Some(at), None, limit);
+        assert!(stranger.is_none(), "he was let in");
+        // Nor does silence keep the others out.
+        let silent = TcpStream::connect(at).expect("it listens");
+        let mut zero = join(&newcomer(2, 0, "right"), at);
+        let ToNode::Refused(why) = hears(&mut zero) else {
+            panic!("no refusal");
+        };
+        assert!(why.contains("n1 did not come"), "{why}");
+        drop(silent);
     }
 
     /// docs/testing.md has the figures of larger ones.
@@ -357,22 +339,21 @@ mod tests {
     fn large_group_meets() {
         let count = std::env::var("DLRUN_TEST_NODES").ok();
         let nodes = count.and_then(|count| count.parse().ok()).unwrap_or(64);
-        with_network(async {
-            let at = open(nodes, Duration::from_secs(60)).await;
-            let began = Instant::now();
-            let joining = (0..nodes).map(|node| {
-                tokio::spawn(async move {
+        let at = open(nodes, Duration::from_secs(60));
+        let began = Instant::now();
+        let joining: Vec<_> = (0..nodes)
+            .map(|node| {
+                thread::spawn(move || {
                     let mut newcomer = newcomer(nodes, node, "right");
                     newcomer.group.nodes[node].1 = 0;
-                    newcomer.join(Some(at), None).await
+                    join(&newcomer, at)
                 })
-            });
-            let joining: Vec<_> = joining.collect();
-            for member in joining {
-                let mut member = member.await.expect("joined");
-                assert!(matches!(hears(&mut member).await, ToNode::Table(_)));
-            }
-            println!("{nodes} nodes met in {:?}", began.elapsed());
-        });
+            })
+            .collect();
+        for member in joining {
+            let mut member = member.join().expect("joined");
+            assert!(matches!(hears(&mut member), ToNode::Table(_)));
+        }
+        println!("{nodes} nodes met in {:?}", began.elapsed());
     }
 }

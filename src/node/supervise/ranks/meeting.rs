@@ -1,12 +1,10 @@
 //! The meeting of the nodes, on a thread of its own beside the one that waits for the ranks.
 
 use std::io;
-use std::net::{IpAddr, Ipv4Addr, SocketAddr};
-use std::sync::mpsc;
-use std::time::Duration;
-
-use tokio::net::TcpSocket;
-use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
+use std::net::{IpAddr, Ipv4Addr, SocketAddr, TcpListener};
+use std::sync::mpsc::{Receiver, Sender, channel};
+use std::thread;
+use std::time::{Duration, Instant};
 
 use super::first::First;
 use super::member::{Member, Newcomer, Notes};
@@ -16,9 +14,6 @@ use super::{store, wire};
 use crate::foundation::clock::now_ms;
 use crate::launch::Meeting;
 use crate::record::ExitStatus;
-
-/// Nodes that may connect before one is let in.
-const BACKLOG: u32 = 4096;
 
 /// What a node hears of the others.
 #[derive(Debug)]
@@ -37,8 +32,8 @@ pub(super) enum News {
 
 /// How a node speaks with the others.
 pub(super) struct Link {
-    pub(super) news: mpsc::Receiver<News>,
-    pub(super) say: UnboundedSender<ToFirst>,
+    pub(super) news: Receiver<News>,
+    pub(super) say: Sender<ToFirst>,
 }
 
 /// What the meeting is about.
@@ -54,64 +49,45 @@ pub(super) struct Agenda {
 
 /// Begins the meeting. A group whose nodes are all here starts at once.
 pub(super) fn begin(agenda: Agenda) -> Link {
-    let (sender, news) = mpsc::channel();
-    let (say, said) = unbounded_channel();
-    std::thread::spawn(move || {
-        let runtime = tokio::runtime::Builder::new_current_thread()
-            .enable_all()
-            .build();
-        let failed = match runtime {
-            Ok(runtime) => runtime.block_on(attend(agenda, sender.clone(), said)),
-            Err(error) => Err(error),
-        };
-        if let Err(error) = failed {
+    let (sender, news) = channel();
+    let (say, said) = channel();
+    thread::spawn(move || {
+        if let Err(error) = attend(&agenda, &sender, said) {
             let _ = sender.send(News::Failed(format!("the nodes cannot meet: {error}")));
         }
     });
     Link { news, say }
 }
 
-async fn attend(
-    agenda: Agenda,
-    news: mpsc::Sender<News>,
-    said: UnboundedReceiver<ToFirst>,
-) -> io::Result<()> {
+fn attend(agenda: &Agenda, news: &Sender<News>, said: Receiver<ToFirst>) -> io::Result<()> {
     if agenda.newcomer.group.is_alone() {
-        return alone(&agenda, &news, said).await;
+        return alone(agenda, news, &said);
     }
     let known = match agenda.newcomer.node {
-        0 => Some(open(&agenda, &news).await?),
+        0 => Some(open(agenda, news)?),
         _ => None,
     };
-    let joining = agenda.newcomer.join(known, agenda.notes.clone());
     // The first node says who is missing; one that does not find it gives up a little later by itself.
-    let limit = agenda.patience + Duration::from_secs(5);
-    let Ok(member) = tokio::time::timeout(limit, joining).await else {
-        let first = &agenda.newcomer.group.nodes[0].0;
-        let why = format!(
-            "{first} was not found on the network within {} s",
-            limit.as_secs()
-        );
-        let _ = news.send(News::Failed(why));
-        return Ok(());
-    };
-    talk(member, &agenda, &news, said).await
+    let patience = agenda.patience + Duration::from_secs(5);
+    let limit = Instant::now() + patience;
+    match agenda.newcomer.join(known, agenda.notes.clone(), limit) {
+        Some(member) => talk(member, agenda, news, said),
+        None => {
+            let (first, seconds) = (&agenda.newcomer.group.nodes[0].0, patience.as_secs());
+            let why = format!("{first} was not found on the network within {seconds} s");
+            let _ = news.send(News::Failed(why));
+            Ok(())
+        }
+    }
 }
 
 /// Opens the meeting on the first node. Where it is.
-async fn open(agenda: &Agenda, news: &mpsc::Sender<News>) -> io::Result<SocketAddr> {
+fn open(agenda: &Agenda, news: &Sender<News>) -> io::Result<SocketAddr> {
     let Newcomer { group, port, .. } = &agenda.newcomer;
     let own = network::address_of(&group.nodes[0].0, agenda.interface.as_deref());
     let bound = (*port..port + TRIES).find_map(|port| {
         let place = SocketAddr::new(own.address, port);
-        let socket = if place.is_ipv4() {
-            TcpSocket::new_v4()
-        } else {
-            TcpSocket::new_v6()
-        };
-        let socket = socket.ok()?;
-        socket.bind(place).ok()?;
-        Some((socket.listen(BACKLOG).ok()?, place))
+        Some((TcpListener::bind(place).ok()?, place))
     });
     let (listener, place) = bound.ok_or_else(|| {
         let last = port + TRIES - 1;
@@ -126,16 +102,12 @@ async fn open(agenda: &Agenda, news: &mpsc::Sender<News>) -> io::Result<SocketAd
     let notes = news.clone();
     let say = Box::new(move |text| drop(notes.send(News::Note(text))));
     let first = First::new(group.clone(), agenda.name.clone(), agenda.patience, say);
-    tokio::spawn(first.serve(listener));
+    first.serve(listener);
     Ok(place)
 }
 
 /// All nodes are here, so nobody is waited for.
-async fn alone(
-    agenda: &Agenda,
-    news: &mpsc::Sender<News>,
-    mut said: UnboundedReceiver<ToFirst>,
-) -> io::Result<()> {
+fn alone(agenda: &Agenda, news: &Sender<News>, said: &Receiver<ToFirst>) -> io::Result<()> {
     let (mut nodes, mut held) = (Vec::new(), Vec::new());
     for node in 0..agenda.newcomer.group.nodes.len() {
         let newcomer = Newcomer {
@@ -155,7 +127,7 @@ async fn alone(
         held,
         news,
     )?;
-    while let Some(message) = said.recv().await {
+    for message in said {
         let _ = news.send(match message {
             ToFirst::Fell(fall) => News::Stop(fall),
             ToFirst::Over => News::AllOver,
@@ -170,13 +142,10 @@ fn start(
     agenda: &Agenda,
     meeting: Meeting,
     mut held: Vec<std::net::TcpListener>,
-    news: &mpsc::Sender<News>,
+    news: &Sender<News>,
 ) -> io::Result<()> {
     if agenda.has_store && agenda.newcomer.node == 0 {
-        let port = held.remove(0);
-        port.set_nonblocking(true)?;
-        let port = tokio::net::TcpListener::from_std(port)?;
-        tokio::spawn(store::serve(port, meeting.ranks().len()));
+        store::serve(held.remove(0), meeting.ranks().len());
     }
     drop(held);
     let _ = news.send(News::Start(meeting));
@@ -184,28 +153,28 @@ fn start(
 }
 
 /// Hears the first node, and says what is to be said.
-async fn talk(
+fn talk(
     member: Member,
     agenda: &Agenda,
-    news: &mpsc::Sender<News>,
-    mut said: UnboundedReceiver<ToFirst>,
+    news: &Sender<News>,
+    said: Receiver<ToFirst>,
 ) -> io::Result<()> {
     let Member {
         mut reader,
-        mut writer,
+        stream,
         share,
         held,
     } = member;
     let mut held = Some(held);
-    tokio::spawn(async move {
-        while let Some(message) = said.recv().await {
-            if wire::write(&mut writer, &message).await.is_err() {
+    thread::spawn(move || {
+        for message in said {
+            if stream.send(&wire::line(&message)).is_err() {
                 return;
             }
         }
     });
     loop {
-        match wire::read(&mut reader, LINE).await {
+        match wire::read(&mut reader, LINE) {
             Ok(ToNode::Table(mut meeting)) => {
                 if let Some(own) = meeting.nodes.get_mut(agenda.newcomer.node) {
                     *own = share.clone();
@@ -220,7 +189,7 @@ async fn talk(
         }
     }
     // The first node's dlrun is dead, and so are its ranks. After the end of all ranks that is nobody's news.
-    tokio::time::sleep(Duration::from_secs(10)).await;
+    thread::sleep(Duration::from_secs(10));
     let node = agenda.newcomer.group.nodes[0].0.clone();
     let exit = ExitStatus::Signal(nix::sys::signal::Signal::SIGKILL as i32);
     let _ = news.send(News::Stop(Fall {

@@ -1,22 +1,19 @@
 //! A node on its way to the first one, and what it hears from there.
 
 use std::collections::BTreeSet;
-use std::io;
-use std::net::{SocketAddr, TcpListener as Held};
+use std::io::{self, BufReader};
+use std::net::{IpAddr, SocketAddr, TcpListener as Held, TcpStream};
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, PoisonError};
-use std::time::Duration;
+use std::thread::sleep;
+use std::time::{Duration, Instant};
 
 use serde::{Deserialize, Serialize};
-use tokio::io::BufReader;
-use tokio::net::TcpStream;
-use tokio::net::tcp::{OwnedReadHalf, OwnedWriteHalf};
-use tokio::time::{sleep, timeout};
 
 use super::group::Group;
 use super::message::{self, STRANGERS_LINE, ToFirst, ToNode};
 use super::network::{self, TRIES};
-use super::wire;
+use super::wire::{self, Stream};
 use crate::foundation::clock::now_ms;
 use crate::foundation::private::PrivateDir;
 use crate::launch::NodeShare;
@@ -89,7 +86,7 @@ impl Candidates {
                     (port..port + TRIES).map(move |port| SocketAddr::new(address, port))
                 });
                 by_name.add(places);
-                std::thread::sleep(PAUSE_MAX);
+                sleep(PAUSE_MAX);
             }
         });
         if let Some(notes) = notes {
@@ -97,7 +94,7 @@ impl Candidates {
             std::thread::spawn(move || {
                 loop {
                     by_file.add(notes.read());
-                    std::thread::sleep(LOOK);
+                    sleep(LOOK);
                 }
             });
         }
@@ -123,8 +120,8 @@ impl Candidates {
 
 /// A node that was taken in.
 pub(super) struct Member {
-    pub(super) reader: BufReader<OwnedReadHalf>,
-    pub(super) writer: OwnedWriteHalf,
+    pub(super) reader: BufReader<Stream>,
+    pub(super) stream: Stream,
     /// What it brings.
     pub(super) share: NodeShare,
     /// The ports among it, held.
@@ -142,8 +139,13 @@ pub(super) struct Newcomer {
 }
 
 impl Newcomer {
-    /// Looks for the first node until it is found; `known`: here it is.
-    pub(super) async fn join(&self, known: Option<SocketAddr>, notes: Option<Notes>) -> Member {
+    /// Looks for the first node until `limit`; `known`: here it is.
+    pub(super) fn join(
+        &self,
+        known: Option<SocketAddr>,
+        notes: Option<Notes>,
+        limit: Instant,
+    ) -> Option<Member> {
         let first = self.group.nodes[0].0.clone();
         let candidates = match known {
             Some(known) => {
@@ -154,32 +156,25 @@ impl Newcomer {
             None => Candidates::seek(first, self.port, notes),
         };
         let mut pause = PAUSE;
-        loop {
-            for place in candidates.now() {
-                if let Ok(Ok(member)) = timeout(ANSWER, self.join_at(place)).await {
-                    return member;
-                }
+        while Instant::now() < limit {
+            let mut places = candidates.now().into_iter();
+            if let Some(member) = places.find_map(|place| self.join_at(place).ok()) {
+                return Some(member);
             }
-            sleep(pause).await;
+            sleep(pause);
             pause = (pause * 3 / 2).min(PAUSE_MAX);
         }
+        None
     }
 
-    async fn join_at(&self, place: SocketAddr) -> io::Result<Member> {
-        let stream = TcpStream::connect(place).await?;
-        stream.set_nodelay(true)?;
-        let own = stream.local_addr()?.ip();
-        let (reader, mut writer) = stream.into_split();
-        let mut reader = BufReader::new(reader);
+    fn join_at(&self, place: SocketAddr) -> io::Result<Member> {
+        let stream = Stream::new(TcpStream::connect_timeout(&place, ANSWER)?, ANSWER)?;
+        let mut reader = BufReader::new(stream.clone());
         let nonce = message::nonce()?;
-        wire::write(
-            &mut writer,
-            &ToFirst::Hello {
-                nonce: nonce.clone(),
-            },
-        )
-        .await?;
-        let answer = wire::read(&mut reader, STRANGERS_LINE).await?;
+        stream.send(&wire::line(&ToFirst::Hello {
+            nonce: nonce.clone(),
+        }))?;
+        let answer = wire::read(&mut reader, STRANGERS_LINE)?;
         let ToNode::Proof {
             nonce: theirs,
             proof,
@@ -188,28 +183,28 @@ impl Newcomer {
             return Err(io::ErrorKind::PermissionDenied.into());
         };
         let of = |side| message::proof(&self.group.secret, side, [&nonce, &theirs]);
-        // Whoever listens there without knowing the secret learns nothing from us.
+        // Who listens there without knowing the secret learns nothing from us.
         if !message::is_same(&proof, &of("first")) {
             return Err(io::ErrorKind::PermissionDenied.into());
         }
-        let (share, held) = self.share(own)?;
-        let join = ToFirst::Join {
+        let (share, held) = self.share(stream.own_address()?)?;
+        stream.send(&wire::line(&ToFirst::Join {
             proof: of("node"),
             node: self.node,
             share: share.clone(),
             clock_ms: now_ms(),
-        };
-        wire::write(&mut writer, &join).await?;
+        }))?;
+        reader.get_mut().trust()?;
         Ok(Member {
             reader,
-            writer,
+            stream,
             share,
             held,
         })
     }
 
     /// What this node brings, at an address of its own.
-    pub(super) fn share(&self, address: std::net::IpAddr) -> io::Result<(NodeShare, Vec<Held>)> {
+    pub(super) fn share(&self, address: IpAddr) -> io::Result<(NodeShare, Vec<Held>)> {
         let (host, ranks) = self.group.nodes[self.node].clone();
         let held = network::hold_ports(address, 1 + ranks as usize, self.port + TRIES)
             .ok_or_else(|| io::Error::other("no port is free"))?;

@@ -3,15 +3,10 @@
 //! is emptied when all are.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::convert::Infallible;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::io::Read;
+use std::net::TcpListener;
 
-use http_body_util::{BodyExt, Full, Limited};
-use hyper::body::{Bytes, Incoming};
-use hyper::service::service_fn;
-use hyper::{Method, Request, Response, StatusCode};
-use hyper_util::rt::TokioIo;
-use tokio::net::TcpListener;
+use tiny_http::{Method, Response, Server};
 
 /// The longest value that is kept, in bytes, and how many there may be: a worker keeps an address for each other one.
 const VALUE: usize = 64 << 10;
@@ -19,74 +14,65 @@ const VALUES: usize = 1 << 20;
 
 #[derive(Default)]
 struct Store {
-    values: BTreeMap<(String, String), Bytes>,
+    values: BTreeMap<(String, String), Vec<u8>>,
     /// Ranks that are through, by scope.
     through: BTreeMap<String, BTreeSet<String>>,
 }
 
 impl Store {
-    fn put(&mut self, scope: String, key: String, value: Bytes) -> StatusCode {
-        if self.values.len() >= VALUES {
-            return StatusCode::INSUFFICIENT_STORAGE;
+    /// Status and body of the answer; `ranks`: how many there are in all.
+    fn answer(
+        &mut self,
+        method: &Method,
+        path: &str,
+        body: Vec<u8>,
+        ranks: usize,
+    ) -> (u16, Vec<u8>) {
+        let path = path.trim_start_matches('/');
+        let Some((scope, key)) = path.split_once('/').filter(|(_, key)| !key.contains('/')) else {
+            return (400, Vec::new());
+        };
+        let place = (scope.to_owned(), key.to_owned());
+        match method {
+            Method::Get => match self.values.get(&place) {
+                Some(value) => (200, value.clone()),
+                None => (404, Vec::new()),
+            },
+            Method::Put if body.len() > VALUE || self.values.len() >= VALUES => (507, Vec::new()),
+            Method::Put => {
+                self.values.insert(place, body);
+                (200, Vec::new())
+            }
+            Method::Delete => {
+                let through = self.through.entry(place.0).or_default();
+                through.insert(place.1);
+                if through.len() >= ranks {
+                    self.through.remove(scope);
+                    self.values.retain(|(known, _), _| known != scope);
+                }
+                (200, Vec::new())
+            }
+            _ => (405, Vec::new()),
         }
-        self.values.insert((scope, key), value);
-        StatusCode::OK
-    }
-
-    /// `size`: ranks that a scope has. Of a scope that not all ranks share it is not known how many those are; `global` tells.
-    fn delete(&mut self, scope: &str, rank: String, size: usize) -> StatusCode {
-        let through = self.through.entry(scope.to_owned()).or_default();
-        through.insert(rank);
-        if through.len() >= size {
-            self.through.remove(scope);
-            self.values.retain(|(known, _), _| known != scope);
-        }
-        StatusCode::OK
     }
 }
 
-/// Serves the store to the `world` ranks of a group for as long as the process lives.
-pub(super) async fn serve(listener: TcpListener, world: usize) {
-    let store = Arc::new(Mutex::new(Store::default()));
-    while let Ok((stream, _)) = listener.accept().await {
-        let store = Arc::clone(&store);
-        tokio::spawn(async move {
-            let answer = service_fn(move |request| answer(request, Arc::clone(&store), world));
-            let http = hyper::server::conn::http1::Builder::new();
-            let _ = http.serve_connection(TokioIo::new(stream), answer).await;
-        });
-    }
-}
-
-async fn answer(
-    request: Request<Incoming>,
-    store: Arc<Mutex<Store>>,
-    world: usize,
-) -> Result<Response<Full<Bytes>>, Infallible> {
-    let of = |status: StatusCode, body: Bytes| {
-        let mut response = Response::new(Full::new(body));
-        *response.status_mut() = status;
-        Ok(response)
+/// Serves the store to the ranks of a group, on a thread of its own, for as long as the process lives.
+pub(super) fn serve(listener: TcpListener, ranks: usize) {
+    let Ok(server) = Server::from_listener(listener, None) else {
+        return;
     };
-    let (head, body) = request.into_parts();
-    let path = head.uri.path().trim_start_matches('/').to_owned();
-    let Some((scope, key)) = path.split_once('/').filter(|(_, key)| !key.contains('/')) else {
-        return of(StatusCode::BAD_REQUEST, Bytes::new());
-    };
-    let (scope, key) = (scope.to_owned(), key.to_owned());
-    let Ok(body) = Limited::new(body, VALUE).collect().await else {
-        return of(StatusCode::PAYLOAD_TOO_LARGE, Bytes::new());
-    };
-    let mut store = store.lock().unwrap_or_else(PoisonError::into_inner);
-    match head.method {
-        Method::GET => match store.values.get(&(scope, key)) {
-            Some(value) => of(StatusCode::OK, value.clone()),
-            None => of(StatusCode::NOT_FOUND, Bytes::new()),
-        },
-        Method::PUT => of(store.put(scope, key, body.to_bytes()), Bytes::new()),
-        Method::DELETE => of(store.delete(&scope, key, world), Bytes::new()),
-        _ => of(StatusCode::METHOD_NOT_ALLOWED, Bytes::new()),
-    }
+    std::thread::spawn(move || {
+        let mut store = Store::default();
+        for mut request in server.incoming_requests() {
+            let mut body = Vec::new();
+            let limit = VALUE as u64 + 1;
+            let _ = request.as_reader().take(limit).read_to_end(&mut body);
+            let (method, path) = (request.method().clone(), request.url().to_owned());
+            let (status, answer) = store.answer(&method, &path, body, ranks);
+            let _ = request.respond(Response::from_data(answer).with_status_code(status));
+        }
+    });
 }
 
 #[cfg(test)]
@@ -96,15 +82,17 @@ mod tests {
     #[test]
     fn scope_is_emptied_when_all_ranks_are_through() {
         let mut store = Store::default();
-        for scope in ["global", "local_n1"] {
-            store.put(scope.into(), "0".into(), Bytes::from_static(b"x"));
+        let mut ask =
+            |method: &Method, path: &str, body: &[u8]| store.answer(method, path, body.to_vec(), 2);
+        for path in ["/global/0", "/local_n1/0"] {
+            assert_eq!(ask(&Method::Put, path, b"x").0, 200);
         }
-        store.delete("global", "0".into(), 2);
-        assert_eq!(store.values.len(), 2);
-        store.delete("global", "1".into(), 2);
-        assert_eq!(
-            store.values.keys().next().map(|(scope, _)| &**scope),
-            Some("local_n1")
-        );
+        assert_eq!(ask(&Method::Delete, "/global/0", b"").0, 200);
+        assert_eq!(ask(&Method::Get, "/global/0", b""), (200, b"x".to_vec()));
+        assert_eq!(ask(&Method::Delete, "/global/1", b"").0, 200);
+        assert_eq!(ask(&Method::Get, "/global/0", b"").0, 404);
+        assert_eq!(ask(&Method::Get, "/local_n1/0", b"").0, 200);
+        assert_eq!(ask(&Method::Get, "/a/b/c", b"").0, 400);
+        assert_eq!(ask(&Method::Put, "/a/b", &[0; VALUE + 1]).0, 507);
     }
 }

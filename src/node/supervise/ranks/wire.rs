@@ -1,19 +1,68 @@
 //! Lines of JSON over TCP, read within bounds.
 
-use std::io;
+use std::io::{self, BufRead, Read, Write};
+use std::net::TcpStream;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
 
 use serde::Serialize;
 use serde::de::DeserializeOwned;
-use tokio::io::{AsyncBufRead, AsyncBufReadExt, AsyncReadExt, AsyncWrite, AsyncWriteExt};
+
+/// How long a peer may leave a message unread.
+const UNREAD: Duration = Duration::from_secs(5);
+
+/// A connection that several threads write to, and one of them reads.
+#[derive(Debug, Clone)]
+pub(super) struct Stream {
+    stream: Arc<TcpStream>,
+    /// Until when the other side must have sent something; `None`: it may be silent.
+    deadline: Option<Instant>,
+}
+
+impl Stream {
+    /// A connection whose other side has `patience` to say who it is.
+    pub(super) fn new(stream: TcpStream, patience: Duration) -> io::Result<Self> {
+        stream.set_nodelay(true)?;
+        stream.set_write_timeout(Some(UNREAD))?;
+        Ok(Self {
+            stream: Arc::new(stream),
+            deadline: Some(Instant::now() + patience),
+        })
+    }
+
+    /// From now on the other side may be silent.
+    pub(super) fn trust(&mut self) -> io::Result<()> {
+        self.deadline = None;
+        self.stream.set_read_timeout(None)
+    }
+
+    pub(super) fn send(&self, line: &str) -> io::Result<()> {
+        (&*self.stream).write_all(line.as_bytes())
+    }
+
+    pub(super) fn own_address(&self) -> io::Result<std::net::IpAddr> {
+        Ok(self.stream.local_addr()?.ip())
+    }
+}
+
+impl Read for Stream {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        if let Some(deadline) = self.deadline {
+            let left = deadline.saturating_duration_since(Instant::now());
+            if left.is_zero() {
+                return Err(io::ErrorKind::TimedOut.into());
+            }
+            self.stream.set_read_timeout(Some(left))?;
+        }
+        (&*self.stream).read(buffer)
+    }
+}
 
 /// The next line; an error too where it is longer than `limit` bytes, is no such message, or the connection ended.
-pub(super) async fn read<T: DeserializeOwned>(
-    reader: &mut (impl AsyncBufRead + Unpin),
-    limit: usize,
-) -> io::Result<T> {
+pub(super) fn read<T: DeserializeOwned>(reader: &mut impl BufRead, limit: usize) -> io::Result<T> {
     let mut line = Vec::new();
     let most = u64::try_from(limit).unwrap_or(u64::MAX);
-    reader.take(most).read_until(b'\n', &mut line).await?;
+    reader.take(most).read_until(b'\n', &mut line)?;
     match line.last() {
         Some(b'\n') => Ok(serde_json::from_slice(&line)?),
         Some(_) if line.len() >= limit => Err(io::Error::other("a message is too long")),
@@ -24,11 +73,4 @@ pub(super) async fn read<T: DeserializeOwned>(
 /// A message as a line.
 pub(super) fn line(message: &impl Serialize) -> String {
     serde_json::to_string(message).expect("plain data") + "\n"
-}
-
-pub(super) async fn write(
-    writer: &mut (impl AsyncWrite + Unpin),
-    message: &impl Serialize,
-) -> io::Result<()> {
-    writer.write_all(line(message).as_bytes()).await
 }
