@@ -4,7 +4,7 @@ pub(crate) mod accounts;
 pub(crate) mod doctor;
 pub(crate) mod error;
 pub(crate) mod exec;
-pub(crate) mod exit_code;
+pub(crate) mod exit_of_run;
 pub(crate) mod explain;
 pub(crate) mod export;
 pub(crate) mod follow;

@@ -4,7 +4,6 @@
 //! Counters are kept cumulative, as read; everything else is derived on reading. What could not be read is `None`, never 0.
 
 mod cause;
-mod column;
 mod conditions;
 mod container;
 mod described;
@@ -19,6 +18,7 @@ mod incoming;
 mod last_words;
 mod node;
 mod notice;
+mod packed_column;
 mod point;
 mod rank;
 mod row;
@@ -36,7 +36,6 @@ mod usage;
 
 pub use crate::foundation::statistics::median;
 pub use cause::{Cause, CauseKind, ending, signal_name};
-pub use column::SeriesError;
 pub use conditions::{Conditions, Software, StorageClass};
 pub use container::{ContainerRecord, ContainerRuntime, FlagReason, ImageIdentity, RunImage};
 pub use elements::{Element, cover, merge_elements};
@@ -52,6 +51,7 @@ pub use node::{
     WatcherCost, add_new,
 };
 pub use notice::{NOTICE_TAIL_BYTES, Notice, find_notice, notices};
+pub use packed_column::SeriesError;
 pub use point::{MAX_POINTS, MetricPoint, MetricValue, PointKind};
 pub use rank::RankRecord;
 pub use row::{decode_row, encode_row};

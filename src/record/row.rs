@@ -10,7 +10,7 @@
 use std::sync::Arc;
 
 use super::Sample;
-use super::column::{Reader, SeriesError, damaged, put_varint};
+use super::packed_column::{Reader, SeriesError, damaged, put_varint};
 use super::sample::Source;
 
 const GPU: u8 = 1;

@@ -34,7 +34,9 @@
 
 use std::collections::{HashMap, HashSet};
 
-use super::column::{Reader, SeriesError, damaged, decode_column, encode_column, put_varint};
+use super::packed_column::{
+    Reader, SeriesError, damaged, decode_column, encode_column, put_varint,
+};
 use super::sample::Source;
 use super::{Column, Sample};
 

@@ -6,7 +6,7 @@ use std::path::Path;
 use serde::Serialize;
 
 use crate::app::error::{Error, Kind};
-use crate::app::exit_code::{code_of_state, own_code};
+use crate::app::exit_of_run::{code_of_state, own_code};
 use crate::app::job::load::{Against, Job};
 use crate::app::job::submit::{new_run_id, prepare, show_choices, submit};
 use crate::app::session::Session;

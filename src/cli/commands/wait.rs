@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use crate::app::error::{Error, Kind};
-use crate::app::exit_code::{code_of_state, own_code};
+use crate::app::exit_of_run::{code_of_state, own_code};
 use crate::app::session::Session;
 use crate::app::track::Tracker;
 use crate::app::wait::{Watched, show_hopeless, until_over};

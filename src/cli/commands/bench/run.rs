@@ -6,7 +6,7 @@ use serde::Serialize;
 
 use super::figures::print;
 use crate::app::error::Error;
-use crate::app::exit_code::code_of_state;
+use crate::app::exit_of_run::code_of_state;
 use crate::app::job::source::read;
 use crate::app::matrix::{BenchDir, Conductor, Order, Source, load_cell};
 use crate::app::progress::Display;
