@@ -66,10 +66,12 @@ pub fn planned_processes(plan: &Plan) -> Vec<PlannedProcess> {
 /// Variables of the launcher that the job file sets itself.
 #[must_use]
 pub fn variables_kept(plan: &Plan) -> Vec<&str> {
-    let bare = Plan {
+    let mut bare = Plan {
         env: Vec::new(),
         ..plan.clone()
     };
+    // Their names are the same on every node.
+    bare.resources.nodes = bare.resources.nodes.min(2);
     let processes = planned_processes(&bare);
     let set = |name: &str| {
         processes

@@ -283,6 +283,20 @@ impl Resolver<'_> {
             idle_nodes: self.spec.run.idle_nodes,
             framework: self.spec.framework.name.as_deref(),
         }) {
+            Ok(choice) if choice.launcher.is_distributed() && self.leaves_nodes_open() => {
+                let message = format!(
+                    "`launcher = \"{}\"` needs `resources.nodes`",
+                    choice.launcher
+                );
+                let hint =
+                    "without it the scheduler spreads `tasks` over as many nodes as it likes";
+                let span = resources.spans.get("tasks").cloned();
+                self.problems.push(Problem {
+                    span,
+                    message,
+                    hint: Some(hint.to_owned()),
+                });
+            }
             Ok(choice) => {
                 self.decide("launcher", choice.launcher.as_str(), choice.why);
                 self.plan.launcher = choice.launcher;
@@ -304,6 +318,12 @@ impl Resolver<'_> {
                 });
             }
         }
+    }
+
+    /// Whether the scheduler decides how many nodes the tasks get.
+    fn leaves_nodes_open(&self) -> bool {
+        let resources = &self.spec.resources;
+        resources.tasks.is_some() && resources.nodes.is_none() && !self.is_local()
     }
 
     fn timing(&mut self) {

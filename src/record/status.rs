@@ -307,7 +307,10 @@ fn container_failure(outcome: &Outcome, status: &Status) -> Option<Cause> {
 fn first_rank_to_fall(outcome: &Outcome, status: &Status) -> Option<Cause> {
     let of_node = |node: &NodeRecord| {
         let rank = node.ranks.iter().find(|rank| rank.fell_first)?;
-        let said = rank.last_words.as_deref().map(|words| format!(": {words}"));
+        // The first rank of a node has the node's output.
+        let of_node = node.last_words.last().filter(|_| rank.output.is_none());
+        let said = rank.last_words.as_ref().or(of_node);
+        let said = said.map(|words| format!(": {words}"));
         let (number, name, end) = (rank.rank, &node.key.node, ending(rank.exit?));
         let said = said.unwrap_or_default();
         Some(format!(

@@ -231,6 +231,7 @@ pub(crate) fn node_record(
     NodeRecord {
         format: NodeRecord::FORMAT,
         last_words: Vec::new(),
+        ranks: Vec::new(),
         key: MeasureKey {
             run_id: record.run_id.clone(),
             element: 0,

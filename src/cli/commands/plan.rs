@@ -37,10 +37,11 @@ pub(crate) fn run(session: &Session, args: &JobFile) -> Result<u8, Error> {
         .as_ref()
         .map(|site| format!("  site: {}\n", site.shown()))
         .unwrap_or_default();
+    let ranks = planned_processes(&job.plan);
     let text = format!(
         "{}{site}{}  submit by: {}\n",
         describe(&job.plan, terminal_columns().map_or(100, usize::from)),
-        ranks_text(&planned_processes(&job.plan)),
+        ranks_text(&ranks),
         shown
     );
     let answer = Planned {
@@ -50,7 +51,7 @@ pub(crate) fn run(session: &Session, args: &JobFile) -> Result<u8, Error> {
         images: &job.plan.candidates,
         candidates: &job.plan.ways,
         site: job.site_asked(),
-        ranks: planned_processes(&job.plan),
+        ranks,
         python_environment_ready: job.python.as_ref().map(|python| python.ready),
         submit_command: argv,
     };

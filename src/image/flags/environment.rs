@@ -12,12 +12,12 @@ use crate::image::runtime::{Evaluation, Feature};
 
 /// Beginnings of names that a job needs under `--cleanenv`: of schedulers, of what starts and joins ranks, of dlrun.
 const BEGINNINGS: &str = "SLURM_ SLURMD_ SRUN_ PBS_ PMI_ PMI2_ PMIX_ PALS_ OMPI_ PRTE_ MPI_ I_MPI_ MPICH_ MV2_ \
-    HYDRA_ HYDI_ UCX_ FI_ NCCL_ HOROVOD_ TORCHELASTIC_ OMP_ KMP_ DLRUN_";
+    HYDRA_ HYDI_ UCX_ FI_ NCCL_ GLOO_ HOROVOD_ TORCHELASTIC_ PET_ DMLC_ JAX_ KERAS_ OMP_ KMP_ DLRUN_";
 /// Names that a job needs under `--cleanenv`: masks of GPUs, and what tells a rank its place.
 const NAMES: &str = "CUDA_VISIBLE_DEVICES CUDA_DEVICE_ORDER NVIDIA_VISIBLE_DEVICES ROCR_VISIBLE_DEVICES \
     HIP_VISIBLE_DEVICES GPU_DEVICE_ORDINAL ZE_AFFINITY_MASK ONEAPI_DEVICE_SELECTOR \
     PYTHONUNBUFFERED MASTER_ADDR MASTER_PORT RANK WORLD_SIZE LOCAL_RANK LOCAL_WORLD_SIZE \
-    GROUP_RANK NODE_RANK TF_CONFIG MKL_NUM_THREADS OPENBLAS_NUM_THREADS";
+    GROUP_RANK GROUP_WORLD_SIZE NODE_RANK TF_CONFIG MKL_NUM_THREADS OPENBLAS_NUM_THREADS";
 /// Variables that the runtime sets itself, or that its shell keeps from being set.
 const NOT_OURS: [&str; 9] = [
     "HOME", "PWD", "OLDPWD", "UID", "EUID", "GID", "PPID", "IFS", "OPTIND",

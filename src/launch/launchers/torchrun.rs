@@ -49,12 +49,9 @@ impl Launch for Torchrun {
         match command.split_first() {
             Some((first, rest)) if is_python(first) => {
                 // Options of the interpreter itself stay its own.
-                let options = rest
-                    .iter()
-                    .take_while(|word| ["-u", "-O", "-B", "-E", "-s"].contains(&word.as_str()))
-                    .count();
+                let options = options_of_python(rest);
                 let (options, rest) = rest.split_at(options);
-                [&[first.clone()], options, &module, rest].concat()
+                [std::slice::from_ref(first), options, &module, rest].concat()
             }
             _ => [
                 &["python3".to_owned()],
@@ -65,6 +62,22 @@ impl Launch for Torchrun {
             .concat(),
         }
     }
+}
+
+/// How many of the words after `python` are options of the interpreter, with their values, as far as the script or `-m`.
+fn options_of_python(words: &[String]) -> usize {
+    let mut count = 0;
+    while let Some(word) = words
+        .get(count)
+        .filter(|word| word.starts_with('-') && *word != "-m")
+    {
+        count += if ["-W", "-X"].contains(&word.as_str()) {
+            2
+        } else {
+            1
+        };
+    }
+    count.min(words.len())
 }
 
 #[cfg(test)]
@@ -86,6 +99,10 @@ mod tests {
         assert_eq!(
             of("/env/bin/python -m pkg.train"),
             "/env/bin/python -m torch.distributed.run -m pkg.train"
+        );
+        assert_eq!(
+            of("python -W ignore -O train.py"),
+            "python -W ignore -O -m torch.distributed.run train.py"
         );
         assert_eq!(
             of("./train.sh a"),

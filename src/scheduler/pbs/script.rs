@@ -241,7 +241,7 @@ fn node_script(plan: &Plan) -> String {
     let env_file = plan
         .env_file
         .as_deref()
-        .map(|file| read_env_file(file, plan.image.is_some()))
+        .map(|file| read_env_file(file, plan))
         .unwrap_or_default();
     // The ranks of a distributed training have their own files; what is left to say goes to the job's.
     let output = if plan.launcher.is_distributed() {

@@ -67,7 +67,7 @@ pub(super) fn environment(script: &mut String, plan: &Plan) {
     let on_each_node =
         plan.launcher.runs_on_each_node() && adapter_for(plan.scheduler).keeps_environments_apart();
     if let Some(file) = plan.env_file.as_ref().filter(|_| !on_each_node) {
-        script.push_str(&read_env_file(file, plan.image.is_some()));
+        script.push_str(&read_env_file(file, plan));
     }
 }
 
@@ -124,9 +124,9 @@ fn storage_variables(storage: &PlannedStorage) -> String {
 }
 
 /// Reads the file of secret variables, each time on the node that needs them. A container gets their names, so that it
-/// passes them on.
-pub(in crate::scheduler) fn read_env_file(file: &str, contained: bool) -> String {
-    let names = if contained {
+/// passes them on, and who starts ranks, so that none is replaced.
+pub(in crate::scheduler) fn read_env_file(file: &str, plan: &Plan) -> String {
+    let names = if plan.image.is_some() || plan.launcher.is_distributed() {
         "export DLRUN_ENV_NAMES=$dlrun_names\n"
     } else {
         ""

@@ -32,12 +32,13 @@ pub(super) fn command(script: &mut String, plan: &Plan) {
         Some(_) => "\"${dlrun_container[@]}\"",
     };
     let adapter = adapter_for(plan.scheduler);
-    script.push_str(&adapter.before_command(plan));
     let starter = launcher_for(plan.launcher, &plan.framework, |_| None);
     if starter.is_some() {
+        // Before what hands the environment to other nodes.
         script.push_str(GROUP);
         let _ = writeln!(script, "{}", adapter.hosts());
     }
+    script.push_str(&adapter.before_command(plan));
     script.push_str("\ndlrun_command=(\n");
     let (mut each, mut ranks) = (Vec::new(), String::new());
     if plan.launcher.runs_on_each_node() {

@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::io::{self, BufReader};
-use std::net::{TcpListener, TcpStream};
+use std::net::{IpAddr, TcpListener, TcpStream};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread::{self, sleep};
@@ -23,8 +23,6 @@ const STRANGERS: usize = 64;
 const STACK_BYTES: usize = 256 << 10;
 /// How long the failures of other ranks are waited for, before the first of them is named: the news of some travel longer.
 const GATHERING: Duration = Duration::from_millis(400);
-/// How long a node that closed its connection without a word may take to come back.
-const LOST: Duration = Duration::from_secs(10);
 /// After so long the nodes that are missing are named, without giving up.
 const IMPATIENCE: Duration = Duration::from_secs(30);
 
@@ -45,6 +43,9 @@ struct State {
     streams: BTreeMap<usize, Stream>,
     over: BTreeSet<usize>,
     falls: Vec<Fall>,
+    has_told_fall: bool,
+    /// The address at which other nodes reach this one.
+    reached: Option<IpAddr>,
     has_started: bool,
     /// Why there is no meeting any more: who comes later hears it too.
     refused: Option<String>,
@@ -170,6 +171,9 @@ impl First {
             let _ = stream.send(&wire::line(&ToNode::Refused(why)));
             return;
         }
+        if node != 0 {
+            state.reached = stream.own_address().ok().or(state.reached);
+        }
         state.streams.insert(node, stream);
         state.shares.insert(node, share);
         if state.has_started || state.shares.len() < self.group.nodes.len() {
@@ -182,7 +186,11 @@ impl First {
             cpus: Vec::new(),
             ..share.clone()
         };
-        let nodes = state.shares.values().map(common).collect();
+        let mut nodes: Vec<NodeShare> = state.shares.values().map(common).collect();
+        // The first node may have several addresses: the others know which of them they reach.
+        if let (Some(first), Some(reached)) = (nodes.first_mut(), state.reached) {
+            first.address = reached;
+        }
         drop(state);
         self.tell_all(&ToNode::Table(Meeting {
             name: self.name.clone(),
@@ -190,9 +198,10 @@ impl First {
         }));
     }
 
+    /// Tells every node; our own last, since this process may end when it hears of the end.
     fn tell_all(&self, message: &ToNode) {
         let line = wire::line(message);
-        let streams: Vec<Stream> = self.state().streams.values().cloned().collect();
+        let streams: Vec<Stream> = self.state().streams.values().rev().cloned().collect();
         for stream in streams {
             let _ = stream.send(&line);
         }
@@ -200,35 +209,45 @@ impl First {
 
     /// Hears a node to its end.
     fn hear(self: &Arc<Self>, node: usize, skew_ms: i64, mut reader: BufReader<Stream>) {
-        loop {
+        let error = loop {
             match wire::read(&mut reader, LINE) {
                 Ok(ToFirst::Fell(fall)) => {
                     let at_ms = fall.at_ms.saturating_add_signed(-skew_ms);
                     self.fell(Fall { at_ms, ..fall });
                 }
-                Ok(ToFirst::Over) => {
-                    self.state().over.insert(node);
-                    if self.state().over.len() == self.group.nodes.len() {
-                        self.tell_all(&ToNode::AllOver);
-                    }
-                }
+                Ok(ToFirst::Over) => self.over(node),
                 Ok(_) => {}
-                Err(_) => break,
+                Err(error) => break error,
             }
+        };
+        // A connection that was closed means that its dlrun is dead, and so are its ranks, which die with it. Of a network that is
+        // cut nobody knows.
+        if !self.state().over.contains(&node) && !wire::is_cut_off(&error) {
+            let exit = ExitStatus::Signal(nix::sys::signal::Signal::SIGKILL as i32);
+            self.fell(Fall {
+                rank: None,
+                node: self.group.nodes[node].0.clone(),
+                exit,
+                at_ms: now_ms(),
+            });
         }
-        if self.state().over.contains(&node) {
-            return;
+        self.over(node);
+    }
+
+    fn over(&self, node: usize) {
+        self.state().over.insert(node);
+        self.end_if_over();
+    }
+
+    /// Tells all that all is over, but not before they know of a failure.
+    fn end_if_over(&self) {
+        let state = self.state();
+        let is_over = state.over.len() == self.group.nodes.len();
+        let is_known = state.falls.is_empty() || state.has_told_fall;
+        drop(state);
+        if is_over && is_known {
+            self.tell_all(&ToNode::AllOver);
         }
-        // Its dlrun is dead, and so are its ranks, which die with it. A node that is only cut off closes nothing.
-        sleep(LOST);
-        let name = self.group.nodes[node].0.clone();
-        let exit = ExitStatus::Signal(nix::sys::signal::Signal::SIGKILL as i32);
-        self.fell(Fall {
-            rank: None,
-            node: name,
-            exit,
-            at_ms: now_ms(),
-        });
     }
 
     /// Notes a failure; a moment after the first one all are told which was the first.
@@ -240,10 +259,14 @@ impl First {
         if is_first {
             self.beside(|first| {
                 sleep(GATHERING);
+                // Where a node was lost, the ranks of others fail because of it, and may be heard of before.
+                let order = |fall: &Fall| (fall.rank.is_some(), fall.at_ms);
                 let falls = first.state().falls.clone();
-                if let Some(earliest) = falls.into_iter().min_by_key(|fall| fall.at_ms) {
+                if let Some(earliest) = falls.into_iter().min_by_key(order) {
                     first.tell_all(&ToNode::Stop(earliest));
                 }
+                first.state().has_told_fall = true;
+                first.end_if_over();
             });
         }
     }
@@ -354,6 +377,7 @@ mod tests {
             let mut member = member.join().expect("joined");
             assert!(matches!(hears(&mut member), ToNode::Table(_)));
         }
-        println!("{nodes} nodes met in {:?}", began.elapsed());
+        let text = format!("{nodes} nodes met in {:?}\n", began.elapsed());
+        io::Write::write_all(&mut io::stdout(), text.as_bytes()).expect("written");
     }
 }

@@ -1,7 +1,7 @@
 //! The meeting of the nodes, on a thread of its own beside the one that waits for the ranks.
 
 use std::io;
-use std::net::{IpAddr, Ipv4Addr, SocketAddr, TcpListener};
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, TcpListener};
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::thread;
 use std::time::{Duration, Instant};
@@ -12,7 +12,7 @@ use super::message::{Fall, LINE, ToFirst, ToNode};
 use super::network::{self, TRIES};
 use super::{store, wire};
 use crate::foundation::clock::now_ms;
-use crate::launch::Meeting;
+use crate::launch::{Meeting, NodeShare};
 use crate::record::ExitStatus;
 
 /// What a node hears of the others.
@@ -24,6 +24,8 @@ pub(super) enum News {
     Stop(Fall),
     /// All ranks of all nodes are over.
     AllOver,
+    /// The first node is not heard any more; how it fell, where that is known.
+    Lost(Option<Fall>),
     /// There will be no meeting.
     Failed(String),
     /// Something to say to the user.
@@ -87,7 +89,12 @@ fn open(agenda: &Agenda, news: &Sender<News>) -> io::Result<SocketAddr> {
     let own = network::address_of(&group.nodes[0].0, agenda.interface.as_deref());
     let bound = (*port..port + TRIES).find_map(|port| {
         let place = SocketAddr::new(own.address, port);
-        Some((TcpListener::bind(place).ok()?, place))
+        // At every address: who may join knows the secret.
+        let everywhere = match place.ip() {
+            IpAddr::V4(_) => IpAddr::V4(Ipv4Addr::UNSPECIFIED),
+            IpAddr::V6(_) => IpAddr::V6(Ipv6Addr::UNSPECIFIED),
+        };
+        Some((TcpListener::bind((everywhere, port)).ok()?, place))
     });
     let (listener, place) = bound.ok_or_else(|| {
         let last = port + TRIES - 1;
@@ -110,9 +117,12 @@ fn open(agenda: &Agenda, news: &Sender<News>) -> io::Result<SocketAddr> {
 fn alone(agenda: &Agenda, news: &Sender<News>, said: &Receiver<ToFirst>) -> io::Result<()> {
     let (mut nodes, mut held) = (Vec::new(), Vec::new());
     for node in 0..agenda.newcomer.group.nodes.len() {
+        let all = &agenda.newcomer;
         let newcomer = Newcomer {
             node,
-            ..agenda.newcomer.clone()
+            gpus: part(&all.gpus, node, all.group.nodes.len()),
+            cpus: part(&all.cpus, node, all.group.nodes.len()),
+            ..all.clone()
         };
         let (share, ports) = newcomer.share(IpAddr::V4(Ipv4Addr::LOCALHOST))?;
         nodes.push(share);
@@ -137,6 +147,13 @@ fn alone(agenda: &Agenda, news: &Sender<News>, said: &Receiver<ToFirst>) -> io::
     Ok(())
 }
 
+/// The share of one of several groups in what this machine has; where there is not enough, groups have the same.
+fn part<T: Clone>(all: &[T], group: usize, groups: usize) -> Vec<T> {
+    let each = (all.len() / groups).max(1);
+    let cycle = all.iter().cycle().skip(group * each);
+    cycle.take(each.min(all.len())).cloned().collect()
+}
+
 /// Lets the ranks start: they find their ports free, but for that of a store that is served here.
 fn start(
     agenda: &Agenda,
@@ -145,7 +162,7 @@ fn start(
     news: &Sender<News>,
 ) -> io::Result<()> {
     if agenda.has_store && agenda.newcomer.node == 0 {
-        store::serve(held.remove(0), meeting.ranks().len());
+        store::serve(held.remove(0), store::scopes(&meeting));
     }
     drop(held);
     let _ = news.send(News::Start(meeting));
@@ -177,7 +194,12 @@ fn talk(
         match wire::read(&mut reader, LINE) {
             Ok(ToNode::Table(mut meeting)) => {
                 if let Some(own) = meeting.nodes.get_mut(agenda.newcomer.node) {
-                    *own = share.clone();
+                    let address = own.address;
+                    *own = NodeShare {
+                        address,
+                        interface: network::interface_of(address),
+                        ..share.clone()
+                    };
                 }
                 start(agenda, meeting, held.take().unwrap_or_default(), news)?;
             }
@@ -185,18 +207,20 @@ fn talk(
             Ok(ToNode::AllOver) => drop(news.send(News::AllOver)),
             Ok(ToNode::Refused(why)) => drop(news.send(News::Failed(why))),
             Ok(ToNode::Proof { .. }) => {}
-            Err(_) => break,
+            Err(error) => {
+                let node = agenda.newcomer.group.nodes[0].0.clone();
+                let exit = ExitStatus::Signal(nix::sys::signal::Signal::SIGKILL as i32);
+                let at_ms = now_ms();
+                let rank = None;
+                // The first node's dlrun is dead, and so are its ranks; of a network that is cut nobody knows.
+                let _ = news.send(News::Lost((!wire::is_cut_off(&error)).then_some(Fall {
+                    rank,
+                    node,
+                    exit,
+                    at_ms,
+                })));
+                return Ok(());
+            }
         }
     }
-    // The first node's dlrun is dead, and so are its ranks. After the end of all ranks that is nobody's news.
-    thread::sleep(Duration::from_secs(10));
-    let node = agenda.newcomer.group.nodes[0].0.clone();
-    let exit = ExitStatus::Signal(nix::sys::signal::Signal::SIGKILL as i32);
-    let _ = news.send(News::Stop(Fall {
-        rank: None,
-        node,
-        exit,
-        at_ms: now_ms(),
-    }));
-    Ok(())
 }

@@ -78,22 +78,29 @@ impl Candidates {
     /// Looks for them on threads of their own: name service and state directory may hang.
     fn seek(first: String, port: u16, notes: Option<Notes>) -> Self {
         let found = Self::default();
-        let by_name = found.clone();
+        // They end with the search.
+        let (by_name, by_file) = (Arc::downgrade(&found.0), Arc::downgrade(&found.0));
         std::thread::spawn(move || {
             loop {
                 let addresses = network::resolved(&first);
+                let Some(found) = by_name.upgrade() else {
+                    return;
+                };
                 let places = addresses.into_iter().flat_map(|address| {
                     (port..port + TRIES).map(move |port| SocketAddr::new(address, port))
                 });
-                by_name.add(places);
+                Self(found).add(places);
                 sleep(PAUSE_MAX);
             }
         });
         if let Some(notes) = notes {
-            let by_file = found.clone();
             std::thread::spawn(move || {
                 loop {
-                    by_file.add(notes.read());
+                    let place = notes.read();
+                    let Some(found) = by_file.upgrade() else {
+                        return;
+                    };
+                    Self(found).add(place);
                     sleep(LOOK);
                 }
             });

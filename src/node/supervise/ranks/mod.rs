@@ -80,12 +80,16 @@ pub fn run(argv: &[OsString], context: &Context, say: &dyn Fn(&str)) -> Result<i
         processes: Processes::default(),
         report: Report::beside_events(),
         fall: None,
-        is_signalled: false,
+        signalled_at: None,
         grace,
         say,
     };
     let meeting = node.wait_for_start()?;
-    node.start(&meeting)?;
+    if let Err((rank, code, why)) = node.start(&meeting) {
+        // The other nodes must know why they end.
+        say(&why);
+        node.fell(Some(rank), ExitStatus::Code(code));
+    }
     Ok(node.wait_for_end())
 }
 
@@ -104,12 +108,18 @@ fn agenda(group: &Group, context: &Context, launch: &dyn Launch) -> Agenda {
             state_dir,
             names: ["runs".to_owned(), run, start.clone()],
         });
-    let name = run.or(job.clone()).unwrap_or_else(|| group.secret.clone());
+    let name = run
+        .or_else(|| job.clone())
+        .unwrap_or_else(|| group.secret.clone());
     let gpus = std::env::var("CUDA_VISIBLE_DEVICES").unwrap_or_default();
     let cpus = monitor::allowed_cpus().unwrap_or_default();
     let newcomer = Newcomer {
         node: group.own.first().copied().unwrap_or(0),
-        port: network::first_port(&job.unwrap_or_else(|| name.clone())),
+        port: network::first_port(&format!(
+            "{}.{}",
+            job.as_ref().unwrap_or(&name),
+            context.element
+        )),
         gpus: gpus
             .split(',')
             .filter(|gpu| !gpu.is_empty())
@@ -142,8 +152,8 @@ struct Node<'a> {
     report: Report,
     /// The failure that ends the run.
     fall: Option<Fall>,
-    /// Whether somebody asked the run to end.
-    is_signalled: bool,
+    /// When somebody asked the run to end.
+    signalled_at: Option<Instant>,
     grace: Duration,
     say: &'a dyn Fn(&str),
 }
@@ -156,6 +166,7 @@ impl Node<'_> {
                 Ok(News::Failed(why)) => return Err((NO_GROUP, why)),
                 Ok(News::Note(text)) => (self.say)(&text),
                 Ok(News::Stop(fall)) => return Err((NO_GROUP, fall.to_string())),
+                Ok(News::Lost(_)) => return Err((NO_GROUP, "the first node is gone".to_owned())),
                 Ok(News::AllOver) | Err(RecvTimeoutError::Timeout) => {}
                 Err(RecvTimeoutError::Disconnected) => {
                     return Err((NO_GROUP, "the meeting of the nodes ended".to_owned()));
@@ -170,14 +181,13 @@ impl Node<'_> {
         }
     }
 
-    fn start(&mut self, meeting: &Meeting) -> Result<(), (i32, String)> {
+    fn start(&mut self, meeting: &Meeting) -> Result<(), (u32, i32, String)> {
         for node in self.group.own.clone() {
             for worker in self.launch.workers(node, meeting) {
                 let started = self.start_worker(&worker, node, meeting);
                 if let Err(error) = started {
-                    self.processes.stop(Duration::ZERO);
-                    self.processes.kill_when_due();
-                    return Err((error.shell_code(), error.to_string()));
+                    let rank = worker.rank.map_or(0, |rank| rank.rank);
+                    return Err((rank, error.shell_code(), error.to_string()));
                 }
             }
         }
@@ -193,7 +203,8 @@ impl Node<'_> {
     ) -> Result<(), crate::foundation::command::CommandError> {
         let world = meeting.nodes.iter().map(|node| node.ranks).sum();
         let rank = worker.rank.as_ref();
-        let number = rank.map_or(world + u32::try_from(node).unwrap_or(0), |rank| rank.rank);
+        let helper = || world + self.processes.helpers() + 2 * u32::try_from(node).unwrap_or(0);
+        let number = rank.map_or_else(helper, |rank| rank.rank);
         let is_first = number == self.group.first_rank();
         // The first one has what we have; that is rank 0's or this node's own file (`output`).
         let output = (!is_first && rank.is_some()).then(|| self.group.output_of(number));
@@ -258,10 +269,22 @@ impl Node<'_> {
         };
         let is_set = |name: &str| std::env::var_os(name).is_some();
         let mut variables = worker.variables.clone();
-        variables.retain(|(name, _)| !is_users(name));
+        // The job keeps its number; only where there is none, JAX needs one.
+        variables.retain(|(name, _)| !is_users(name) && (*name != "SLURM_JOB_ID" || !is_set(name)));
         if let Some(rank) = &worker.rank {
-            if !is_set("OMP_NUM_THREADS") && !rank.cpus.is_empty() {
-                variables.push(("OMP_NUM_THREADS", rank.cpus.len().to_string()));
+            let own = meeting.nodes.get(node).filter(|node| !node.cpus.is_empty());
+            if !is_set("OMP_NUM_THREADS") && own.is_some() {
+                variables.push(("OMP_NUM_THREADS", rank.cpus.len().max(1).to_string()));
+            }
+            // Groups on one machine share its GPUs.
+            let gpus = own
+                .map(|node| node.gpus.join(","))
+                .filter(|gpus| !gpus.is_empty());
+            let has_mask = variables
+                .iter()
+                .any(|(name, _)| *name == "CUDA_VISIBLE_DEVICES");
+            if self.group.own.len() > 1 && !has_mask {
+                variables.extend(gpus.map(|gpus| ("CUDA_VISIBLE_DEVICES", gpus)));
             }
             // What a step of Slurm with these ranks would have.
             for (name, value) in [
@@ -301,7 +324,7 @@ impl Node<'_> {
             for place in self.processes.reap() {
                 self.ended(place);
             }
-            if self.hear() && said_over {
+            if self.hear(said_over) {
                 break;
             }
             self.processes.kill_when_due();
@@ -358,46 +381,65 @@ impl Node<'_> {
     }
 
     fn pass_on(&mut self, signal: Signal, sender: Sender) {
-        self.is_signalled |= ENDS.contains(&signal);
+        if ENDS.contains(&signal) {
+            self.signalled_at = Some(Instant::now());
+        }
         // What came to all processes of the job is theirs already.
         if sender == Sender::Parent {
             self.processes.signal(signal);
         }
     }
 
+    /// A rank that fails ends the run, and so does a helper without which the ranks wait for ever; not where somebody asked the
+    /// run to end just before.
     fn ended(&mut self, place: usize) {
+        let ranks_are_over = self.processes.ranks_are_over();
         let process: &Process = self.processes.at(place);
-        let exit = process.record.exit.filter(|exit| !exit.is_success());
-        let failed =
-            exit.filter(|_| !process.is_helper && !self.is_signalled && self.fall.is_none());
-        if let Some(exit) = failed {
-            let node = self.context.node.clone();
-            let fall = Fall {
-                rank: Some(process.record.rank),
-                node,
-                exit,
-                at_ms: now_ms(),
-            };
-            let _ = self.link.say.send(ToFirst::Fell(fall));
+        let (rank, exit) = (process.record.rank, process.record.exit);
+        let is_asked = self
+            .signalled_at
+            .is_some_and(|at| at.elapsed() < self.grace + AFTER_STOP);
+        let is_of_use = !process.is_helper || !ranks_are_over;
+        let failed = exit.filter(|exit| !exit.is_success() && is_of_use && !is_asked);
+        if let Some(exit) = failed.filter(|_| self.fall.is_none()) {
+            self.fell(Some(rank), exit);
         }
         self.report.write(self.processes.records());
     }
 
+    fn fell(&self, rank: Option<u32>, exit: ExitStatus) {
+        let (node, at_ms) = (self.context.node.clone(), now_ms());
+        let fall = Fall {
+            rank,
+            node,
+            exit,
+            at_ms,
+        };
+        let _ = self.link.say.send(ToFirst::Fell(fall));
+    }
+
+    /// Ends the ranks of this node because of a failure.
+    fn stop(&mut self, fall: Fall) {
+        let plan = self.context.plan.as_ref();
+        let hidden = plan.map(|plan| hidden_values(&plan.command, &plan.env));
+        let hidden = hidden.unwrap_or_default();
+        self.processes
+            .fell_first(fall.rank, |line| masked_line(line, &hidden));
+        self.fall = Some(fall);
+        self.processes.stop(self.grace);
+    }
+
     /// Takes the news of other nodes; whether all is over.
-    fn hear(&mut self) -> bool {
+    fn hear(&mut self, said_over: bool) -> bool {
         let mut is_over = false;
         while let Ok(news) = self.link.news.try_recv() {
             match news {
-                News::Stop(fall) if self.fall.is_none() => {
-                    let plan = self.context.plan.as_ref();
-                    let hidden = plan.map(|plan| hidden_values(&plan.command, &plan.env));
-                    let hidden = hidden.unwrap_or_default();
-                    self.processes
-                        .fell_first(fall.rank, |line| masked_line(line, &hidden));
-                    self.fall = Some(fall);
-                    self.processes.stop(self.grace);
-                }
-                News::AllOver => is_over = true,
+                News::Stop(fall) if self.fall.is_none() => self.stop(fall),
+                News::AllOver => is_over = said_over,
+                // Nobody is left to say that all is over.
+                News::Lost(_) if said_over => is_over = true,
+                News::Lost(Some(fall)) if self.fall.is_none() => self.stop(fall),
+                News::Lost(_) => {}
                 News::Note(text) | News::Failed(text) => (self.say)(&text),
                 News::Start(_) | News::Stop(_) => {}
             }

@@ -89,6 +89,12 @@ impl Processes {
             .filter(|process| process.record.exit.is_none())
     }
 
+    /// How many helpers were started.
+    pub(super) fn helpers(&self) -> u32 {
+        let helpers = self.all.iter().filter(|process| process.is_helper);
+        u32::try_from(helpers.count()).unwrap_or(u32::MAX)
+    }
+
     pub(super) fn are_over(&self) -> bool {
         self.running().next().is_none()
     }

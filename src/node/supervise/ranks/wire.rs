@@ -5,6 +5,8 @@ use std::net::TcpStream;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use nix::sys::socket::setsockopt;
+use nix::sys::socket::sockopt::{KeepAlive, TcpKeepCount, TcpKeepIdle, TcpKeepInterval};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
@@ -24,6 +26,11 @@ impl Stream {
     pub(super) fn new(stream: TcpStream, patience: Duration) -> io::Result<Self> {
         stream.set_nodelay(true)?;
         stream.set_write_timeout(Some(UNREAD))?;
+        // A node that lost its power says nothing: the kernel asks it, every 30 s after a minute, ten times.
+        setsockopt(&stream, KeepAlive, &true)?;
+        setsockopt(&stream, TcpKeepIdle, &60)?;
+        setsockopt(&stream, TcpKeepInterval, &30)?;
+        setsockopt(&stream, TcpKeepCount, &10)?;
         Ok(Self {
             stream: Arc::new(stream),
             deadline: Some(Instant::now() + patience),
@@ -56,6 +63,15 @@ impl Read for Stream {
         }
         (&*self.stream).read(buffer)
     }
+}
+
+/// Says whether an error means that the network does not reach the other side, of which then nothing is known.
+pub(super) fn is_cut_off(error: &io::Error) -> bool {
+    use io::ErrorKind::{HostUnreachable, NetworkDown, NetworkUnreachable, TimedOut};
+    matches!(
+        error.kind(),
+        TimedOut | HostUnreachable | NetworkUnreachable | NetworkDown
+    )
 }
 
 /// The next line; an error too where it is longer than `limit` bytes, is no such message, or the connection ended.
