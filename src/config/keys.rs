@@ -216,7 +216,7 @@ fn group(text: &str) -> Result<String, String> {
 fn loopback(text: &str) -> Result<SocketAddr, String> {
     match text.parse::<SocketAddr>() {
         Ok(address) if !address.ip().is_loopback() => Err(format!(
-            "must be a loopback address, `127.0.0.1` or `[::1]`, not {text:?}: whoever reaches the port reads the metrics, without a password"
+            "must be a loopback address, `127.0.0.1` or `[::1]`, not {text:?}: anyone who reaches the port can read the metrics, without a password"
         )),
         Ok(address) if address.port() != 0 => Ok(address),
         _ => Err(format!(

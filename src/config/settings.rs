@@ -12,7 +12,7 @@ use crate::job::SchedulerKind;
 
 settings! {
     /// All settings of dlrun, in the order of the documentation.
-    KEYS of Settings, 32 {
+    KEYS of Settings, 36 {
         /// records of runs; must be seen by the nodes ($XDG_STATE_HOME/dlrun)
         "state_dir": Kind::Path, None;
         /// who takes jobs that do not say
@@ -61,6 +61,14 @@ settings! {
         "monitor.nvml_library": Kind::Path, None => nvml_library: Option<&Path> = path;
         /// time from TERM to KILL at the time limit and in cancel
         "local.kill_wait_seconds": Kind::Number(0, 3600), Some("30") => local_kill_wait: Duration = seconds;
+        /// how long the nodes of a distributed training wait for the last of them
+        "launch.wait_seconds": Kind::Number(10, 86_400), Some("300") => launch_wait: Duration = seconds;
+        /// network interface at which the first node of a distributed training is found (that of its name)
+        "launch.interface": Kind::Text, None => launch_interface: Option<&str> = text;
+        /// lowest port of distributed trainings
+        "launch.first_port": Kind::Number(1024, 65_000), Some("20000") => first_port: usize = count;
+        /// highest port of distributed trainings, at least 127 above the lowest
+        "launch.last_port": Kind::Number(1151, 65_535), Some("31999") => last_port: usize = count;
         /// how long a local job waits for jobs of other users
         "local.others_wait_hours": Kind::Number(0, 8760), Some("168") => local_others_wait: Duration = hours;
         /// where local jobs say what they take of this host

@@ -13,7 +13,7 @@ mod ranks;
 pub use hosts::{hosts, tasks_of_nodes};
 pub use launchers::{Launch, Variables, Worker, launcher_for};
 pub use plan::{
-    Candidate, Decision, GPU_VARIABLES, ImageCandidate, NoImage, Plan, PlannedBuild,
+    Candidate, Decision, GPU_VARIABLES, ImageCandidate, MeetingPlan, NoImage, Plan, PlannedBuild,
     PlannedDependency, PlannedResources, PlannedStorage, Rejected, Source, Step,
 };
 pub use preview::{PlannedProcess, planned_processes, variables_kept};

@@ -173,6 +173,28 @@ pub struct Step {
     pub rule: String,
 }
 
+/// How the nodes of a distributed training find each other.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct MeetingPlan {
+    /// How long they wait for the last of them, in seconds.
+    pub wait_seconds: u64,
+    /// The network interface of the first one; `None`: that of its name.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub interface: Option<String>,
+    /// Lowest and highest port.
+    pub ports: (u16, u16),
+}
+
+impl Default for MeetingPlan {
+    fn default() -> Self {
+        Self {
+            wait_seconds: 300,
+            interface: None,
+            ports: (20_000, 31_999),
+        }
+    }
+}
+
 /// A resolved job.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct Plan {
@@ -258,6 +280,9 @@ pub struct Plan {
     pub nvml_library: Option<String>,
     /// Time between two writings of the node record, in seconds.
     pub record_seconds: u64,
+    /// How the nodes of a distributed training find each other.
+    #[serde(default)]
+    pub meeting: MeetingPlan,
     /// TERM to KILL of local jobs, in seconds.
     pub kill_wait_seconds: u64,
     /// Where records go, absolute.

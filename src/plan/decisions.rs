@@ -9,6 +9,7 @@ use crate::config::Settings;
 use crate::config::site::{SiteModel, overlaid};
 use crate::foundation::diagnostic::Problem;
 use crate::job::{JobSpec, Located};
+use crate::launch::MeetingPlan;
 
 /// The job, what is known of the site, and the plan as far as it is decided.
 pub(super) struct Resolver<'a> {
@@ -19,6 +20,17 @@ pub(super) struct Resolver<'a> {
     /// The queue that the job goes to, as far as it is known.
     pub(super) queue: Option<String>,
     pub(super) problems: Vec<Problem>,
+}
+
+/// Too narrow a range of ports would serve a few ranks only.
+fn meeting(settings: &Settings) -> MeetingPlan {
+    let port = |port: usize| u16::try_from(port).unwrap_or(u16::MAX);
+    let ports = (port(settings.first_port()), port(settings.last_port()));
+    MeetingPlan {
+        wait_seconds: settings.launch_wait().as_secs(),
+        interface: settings.launch_interface().map(str::to_owned),
+        ports: (ports.0, ports.1.max(ports.0.saturating_add(127))),
+    }
 }
 
 /// Why most things are as they are.
@@ -42,6 +54,7 @@ impl<'a> Resolver<'a> {
             daemon_socket: settings.daemon_socket().map(text),
             nvml_library: settings.nvml_library().map(text),
             record_seconds: settings.record_interval().as_secs(),
+            meeting: meeting(settings),
             kill_wait_seconds: settings.local_kill_wait().as_secs(),
             state_dir: text(settings.state_dir()),
             dlrun: text(settings.node_dlrun().unwrap_or(&facts.dlrun)),

@@ -8,7 +8,7 @@ use super::secrets::shown_argv;
 use super::{Plan, Rejected, compiler};
 use crate::config::{Origin, Settings};
 use crate::foundation::diagnostic::Problem;
-use crate::job::{Command, JobSpec, Located, SchedulerKind, name_problem, output_of};
+use crate::job::{Command, JobSpec, Launcher, Located, SchedulerKind, name_problem, output_of};
 use crate::scheduler::adapter_for;
 use crate::{launch, observe::timing};
 
@@ -300,6 +300,7 @@ impl Resolver<'_> {
             Ok(choice) => {
                 self.decide("launcher", choice.launcher.as_str(), choice.why);
                 self.plan.launcher = choice.launcher;
+                self.warn_of_keras();
             }
             Err(why) => {
                 let named = &self.spec.resources;
@@ -317,6 +318,30 @@ impl Resolver<'_> {
                     hint: Some(hint.to_owned()),
                 });
             }
+        }
+    }
+
+    /// Keras 3 trains under no strategy of several workers (keras-team/keras#20585, seen with TensorFlow 2.21).
+    fn warn_of_keras(&mut self) {
+        const WHY: &str = "Keras 3 cannot train under TensorFlow's MultiWorkerMirroredStrategy";
+        const WAY: &str = "set KERAS_BACKEND = \"jax\" in `run.env`, or TF_USE_LEGACY_KERAS = \"1\" and install tf_keras";
+        let value = |name: &str| {
+            let mut own = self.spec.run.env.iter();
+            let found = own.find(|variable| variable.name == name);
+            found.map(|variable| &*variable.value)
+        };
+        if value("TF_USE_LEGACY_KERAS") == Some("1") {
+            return;
+        }
+        match (self.plan.launcher, value("KERAS_BACKEND")) {
+            (Launcher::Keras, None | Some("tensorflow")) => {
+                self.plan.warnings.push(format!("{WHY}: {WAY}"));
+            }
+            (Launcher::Tensorflow, _) => {
+                let text = format!("{WHY}, only a loop of the program itself: {WAY}");
+                self.plan.notes.push(text);
+            }
+            _ => {}
         }
     }
 

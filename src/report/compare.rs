@@ -95,7 +95,7 @@ mod tests {
         assert!(rows[1].p.is_some_and(|p| p < SIGNIFICANT), "{:?}", rows[1]);
         assert_eq!(
             rows[1].rate_ratio, None,
-            "nobody told the samples of an epoch"
+            "the samples of an epoch are not known"
         );
         let short = rows[2].time_ratio.expect("one epoch");
         assert_eq!((short.bounds, rows[2].p), (None, None));

@@ -322,7 +322,7 @@ fn what_a_source_needs_is_refused_where_it_is_missing() {
             .as_str(),
         "true",
     );
-    assert!(output.contains("the source is not there on "), "{output}");
+    assert!(output.contains("the source does not exist on "), "{output}");
     assert!(builds(&env).is_empty(), "{:?}", builds(&env));
 }
 

@@ -165,3 +165,23 @@ fn helpers_of_mxnet_end_with_the_workers() {
     assert_eq!(roles.len(), 3, "{roles:?}");
     env.wait_quiet();
 }
+
+#[test]
+fn keras_on_tensorflow_is_warned_of_before_it_waits() {
+    let env = TestEnv::new();
+    let warned = |launcher: &str, lines: &str| {
+        let more = format!("launcher = \"{launcher}\"\n{lines}\n[resources]\nnodes = 2\n");
+        let file = env.job("true", &more);
+        let planned = env
+            .dlrun(["plan", "--scheduler", "local", "--json"])
+            .arg(&file)
+            .run();
+        planned.code(0).result()["warnings"]
+            .to_string()
+            .contains("Keras 3 cannot")
+    };
+    assert!(warned("keras", ""));
+    assert!(!warned("keras", "env = { KERAS_BACKEND = \"jax\" }"));
+    assert!(!warned("keras", "env = { TF_USE_LEGACY_KERAS = \"1\" }"));
+    assert!(!warned("tensorflow", ""));
+}

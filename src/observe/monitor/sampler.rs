@@ -75,7 +75,7 @@ pub struct Sampler {
     columns: Columns,
 }
 
-const NO_CGROUP: &str = "the run has no cgroup of its own that can be read";
+const NO_CGROUP: &str = "the run has no separate cgroup that can be read";
 const NO_RANKS: &str = "`srun` ran, and no process that it started was found on this node: CPU, memory and I/O are those of \
                         srun and of what ran beside it";
 
@@ -743,7 +743,7 @@ mod tests {
         assert!(
             lone.missing()
                 .iter()
-                .any(|missing| missing.why.contains("no cgroup of its own"))
+                .any(|missing| missing.why.contains("no separate cgroup"))
         );
     }
 

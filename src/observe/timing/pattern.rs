@@ -64,7 +64,7 @@ fn expression(key: &'static str, text: Option<&str>) -> Result<Option<Regex>, Pa
     }
     if !regex.capture_names().flatten().any(|name| name == key) {
         return Err(failed(format!(
-            "no group `{key}`; write `(?<{key}>[0-9]+)` where the number of the {key} stands"
+            "no group `{key}`; write `(?<{key}>[0-9]+)` where the number of the {key} is"
         )));
     }
     Ok(Some(regex))

@@ -106,7 +106,7 @@ tell_changes() { :; }
 "#;
 
 const PATH: &str = r#"have_tools() {
-    [ -e "$dlrun_source" ] || give_up 66 "the source is not there on $DLRUN_NODE: $dlrun_source"
+    [ -e "$dlrun_source" ] || give_up 66 "the source does not exist on $DLRUN_NODE: $dlrun_source"
     [ -z "$dlrun_checksum" ] || [ -f "$dlrun_source" ] ||
         give_up 65 "the source is a directory, which has no checksum: $dlrun_source"
 }

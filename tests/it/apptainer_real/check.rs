@@ -120,7 +120,7 @@ fn an_image_is_added_as_it_is_found_and_no_other_version_passes() {
         [""; 0]
     );
     let said = failure(dlrun(&user, &["add", "--name", "mx"], &image.path()), 73);
-    assert!(said.contains("there is an image `mx` already"), "{said}");
+    assert!(said.contains("describes an image `mx` already"), "{said}");
     let listed = user.dlrun(&["image", "list"]).ok();
     assert!(
         listed
@@ -234,7 +234,7 @@ fn what_is_no_whole_image_is_told_apart() {
         (
             "page.sif",
             &b"<!DOCTYPE html><html>"[..],
-            "it is a web page",
+            "it is neither a SIF",
         ),
         ("empty.sif", &b""[..], "it is empty"),
     ] {

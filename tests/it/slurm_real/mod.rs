@@ -9,6 +9,7 @@ mod convert;
 mod daemon;
 mod distributed;
 mod fit;
+mod frameworks;
 mod model;
 mod options;
 mod plain;

@@ -286,6 +286,7 @@ mod tests {
             group: Group::of((0..nodes).map(name).collect(), node, secret),
             node,
             port: 21_000,
+            ports: (20_000, 31_999),
             gpus: vec!["0".into()],
             cpus: vec![0, 1],
         }

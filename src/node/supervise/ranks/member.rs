@@ -12,7 +12,7 @@ use serde::{Deserialize, Serialize};
 
 use super::group::Group;
 use super::message::{self, STRANGERS_LINE, ToFirst, ToNode};
-use super::network::{self, TRIES};
+use super::network::{self, Ports, TRIES};
 use super::wire::{self, Stream};
 use crate::foundation::clock::now_ms;
 use crate::foundation::private::PrivateDir;
@@ -141,6 +141,7 @@ pub(super) struct Newcomer {
     pub(super) group: Group,
     pub(super) node: usize,
     pub(super) port: u16,
+    pub(super) ports: Ports,
     pub(super) gpus: Vec<String>,
     pub(super) cpus: Vec<u32>,
 }
@@ -213,7 +214,7 @@ impl Newcomer {
     /// What this node brings, at an address of its own.
     pub(super) fn share(&self, address: IpAddr) -> io::Result<(NodeShare, Vec<Held>)> {
         let (host, ranks) = self.group.nodes[self.node].clone();
-        let held = network::hold_ports(address, 1 + ranks as usize, self.port + TRIES)
+        let held = network::hold_ports(address, 1 + ranks as usize, self.port + TRIES, self.ports)
             .ok_or_else(|| io::Error::other("no port is free"))?;
         let share = NodeShare {
             host,

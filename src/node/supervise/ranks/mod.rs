@@ -38,8 +38,6 @@ use crate::observe::monitor;
 use crate::plan::{hidden_values, masked_line};
 use crate::record::{ExitStatus, RankRecord};
 
-/// How long the last node may take to come to the meeting.
-const PATIENCE: Duration = Duration::from_secs(300);
 /// Between two looks at what the ranks use, and for news of other nodes.
 const PAUSE: Duration = Duration::from_millis(200);
 const LOOKS: Duration = Duration::from_secs(1);
@@ -113,13 +111,15 @@ fn agenda(group: &Group, context: &Context, launch: &dyn Launch) -> Agenda {
         .unwrap_or_else(|| group.secret.clone());
     let gpus = std::env::var("CUDA_VISIBLE_DEVICES").unwrap_or_default();
     let cpus = monitor::allowed_cpus().unwrap_or_default();
+    let plan = context.plan.as_ref().map(|plan| plan.meeting.clone());
+    let plan = plan.unwrap_or_default();
     let newcomer = Newcomer {
         node: group.own.first().copied().unwrap_or(0),
-        port: network::first_port(&format!(
-            "{}.{}",
-            job.as_ref().unwrap_or(&name),
-            context.element
-        )),
+        port: network::first_port(
+            &format!("{}.{}", job.as_ref().unwrap_or(&name), context.element),
+            plan.ports,
+        ),
+        ports: plan.ports,
         gpus: gpus
             .split(',')
             .filter(|gpu| !gpu.is_empty())
@@ -135,8 +135,8 @@ fn agenda(group: &Group, context: &Context, launch: &dyn Launch) -> Agenda {
         newcomer,
         name: format!("{name}.{start}"),
         notes,
-        patience: PATIENCE,
-        interface: None,
+        patience: Duration::from_secs(plan.wait_seconds),
+        interface: plan.interface.clone(),
         has_store: launch.needs_store(),
     }
 }

@@ -5,8 +5,8 @@ use std::net::{IpAddr, Ipv4Addr, SocketAddr, TcpListener, ToSocketAddrs};
 use nix::ifaddrs::getifaddrs;
 use nix::net::if_::InterfaceFlags;
 
-/// Ports of groups, below those that Linux hands out by itself (`ip_local_port_range`).
-const PORTS: std::ops::Range<u16> = 20_000..32_000;
+/// Lowest and highest port of groups.
+pub(super) type Ports = (u16, u16);
 /// Where a job looks for its first port: further jobs of this node are this far away.
 const STRIDE: u16 = 16;
 /// Places at which the nodes look for the first one.
@@ -79,26 +79,30 @@ pub(super) fn resolved(name: &str) -> Vec<IpAddr> {
 }
 
 /// Where the first node of a job listens: the same on every node, and another for every job.
-pub(super) fn first_port(job: &str) -> u16 {
+pub(super) fn first_port(job: &str, ports: Ports) -> u16 {
     let hash = job.bytes().fold(5381_u32, |hash, byte| {
         hash.wrapping_mul(33) ^ u32::from(byte)
     });
-    let slots = u32::from((PORTS.end - PORTS.start) / STRIDE);
-    PORTS.start + u16::try_from(hash % slots).unwrap_or(0) * STRIDE
+    let slots = u32::from((ports.1 - ports.0) / STRIDE).max(1);
+    ports.0 + u16::try_from(hash % slots).unwrap_or(0) * STRIDE
 }
 
 /// Free ports of an address, held until they are needed.
-pub(super) fn hold_ports(address: IpAddr, count: usize, from: u16) -> Option<Vec<TcpListener>> {
-    let wrap = |at: u32| {
-        let span = u32::from(PORTS.end - PORTS.start);
-        PORTS.start + u16::try_from((u32::from(from - PORTS.start) + at) % span).unwrap_or(0)
-    };
+pub(super) fn hold_ports(
+    address: IpAddr,
+    count: usize,
+    from: u16,
+    ports: Ports,
+) -> Option<Vec<TcpListener>> {
+    let span = u32::from(ports.1 - ports.0) + 1;
+    let begin = u32::from(from.saturating_sub(ports.0));
     let mut held = Vec::new();
-    for at in 0..u32::from(PORTS.end - PORTS.start) {
+    for at in 0..span {
         if held.len() == count {
             break;
         }
-        held.extend(TcpListener::bind(SocketAddr::new(address, wrap(at))));
+        let port = ports.0 + u16::try_from((begin + at) % span).unwrap_or(0);
+        held.extend(TcpListener::bind(SocketAddr::new(address, port)));
     }
     (held.len() == count).then_some(held)
 }
@@ -117,11 +121,12 @@ mod tests {
 
     #[test]
     fn ports_that_others_hold_are_passed_over() {
-        let first = first_port("slurm 14");
-        assert!(PORTS.contains(&first) && PORTS.contains(&(first + TRIES)));
+        let ports = (20_000, 31_999);
+        let first = first_port("slurm 14", ports);
+        assert!((ports.0..=ports.1).contains(&first) && first + TRIES <= ports.1);
         let address = Ipv4Addr::LOCALHOST.into();
-        let held = hold_ports(address, 3, first).expect("there are free ones");
-        let more = hold_ports(address, 3, first).expect("there are free ones");
+        let held = hold_ports(address, 3, first, ports).expect("there are free ones");
+        let more = hold_ports(address, 3, first, ports).expect("there are free ones");
         assert!(
             numbers(&held)
                 .iter()

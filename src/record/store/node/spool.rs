@@ -23,7 +23,7 @@ impl NodeStore {
     /// nothing of it, a power failure may.
     ///
     /// # Errors
-    /// [`StoreFault::Full`], [`StoreFault::Query`], [`StoreFault::Damaged`]. The store can be used on.
+    /// `StoreFault::Full`, `StoreFault::Query`, `StoreFault::Damaged`. The store can be used on.
     pub fn append(&mut self, tick: &[(NodeId, &Sample)]) -> Result<(), StoreError> {
         if tick.is_empty() {
             return Ok(());

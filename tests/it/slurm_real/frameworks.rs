@@ -1,0 +1,56 @@
+//! `jobs/distributed` with real frameworks over two nodes of a real Slurm. Each needs a Python that has its framework, named by a
+//! variable; without it, it is left out.
+
+use std::fs;
+use std::path::Path;
+
+use super::cluster::User;
+use crate::support::skip;
+
+fn trains(framework: &str, ranks: usize) {
+    let variable = format!("DLRUN_TEST_{}_PYTHON", framework.to_uppercase());
+    let Ok(python) = std::env::var(&variable) else {
+        skip(&format!("{variable} names no Python with {framework}"));
+        return;
+    };
+    let user = User::new();
+    let jobs = Path::new(env!("CARGO_MANIFEST_DIR")).join("jobs/distributed");
+    for name in [format!("{framework}.toml"), format!("{framework}_train.py")] {
+        let text = fs::read_to_string(jobs.join(&name)).expect("it is there");
+        user.write(
+            &name,
+            &text.replace("\"python3\"", &format!("\"{python}\"")),
+        );
+    }
+    let submitted = user.submit(&user.path(&format!("{framework}.toml")));
+    assert_eq!(user.wait(&submitted.run), 0, "{}", submitted.text());
+    for rank in 0..ranks {
+        let log = user
+            .dlrun(&["logs", &submitted.run, "--rank", &rank.to_string()])
+            .ok();
+        assert!(log.contains(&format!("rank {rank} of {ranks}: ")), "{log}");
+    }
+    let shown = user.dlrun(&["show", &submitted.run]).ok();
+    assert!(
+        shown.contains("epochs") && shown.contains("3 of 3"),
+        "{shown}"
+    );
+}
+
+#[test]
+#[ignore = "needs slurmctld and PyTorch: docs/testing.md"]
+fn pytorch_trains_with_equal_weights_on_all_ranks() {
+    trains("pytorch", 4);
+}
+
+#[test]
+#[ignore = "needs slurmctld and JAX: docs/testing.md"]
+fn jax_trains_with_equal_weights_on_all_processes() {
+    trains("jax", 4);
+}
+
+#[test]
+#[ignore = "needs slurmctld and TensorFlow: docs/testing.md"]
+fn tensorflow_trains_to_a_low_loss_on_all_workers() {
+    trains("tensorflow", 2);
+}
