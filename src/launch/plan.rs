@@ -185,6 +185,12 @@ pub struct MeetingPlan {
     pub ports: (u16, u16),
 }
 
+impl MeetingPlan {
+    fn is_default(&self) -> bool {
+        *self == Self::default()
+    }
+}
+
 impl Default for MeetingPlan {
     fn default() -> Self {
         Self {
@@ -281,7 +287,7 @@ pub struct Plan {
     /// Time between two writings of the node record, in seconds.
     pub record_seconds: u64,
     /// How the nodes of a distributed training find each other.
-    #[serde(default)]
+    #[serde(default, skip_serializing_if = "MeetingPlan::is_default")]
     pub meeting: MeetingPlan,
     /// TERM to KILL of local jobs, in seconds.
     pub kill_wait_seconds: u64,

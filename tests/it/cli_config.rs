@@ -84,6 +84,9 @@ fn each_setting_has_a_variable_that_works() {
             "scheduler.kind" => "local",
             "monitor.daemon" | "model.use" => "off",
             "model.keep" => "7",
+            "launch.wait_seconds" => "50",
+            "launch.interface" => "word",
+            "launch.first_port" | "launch.last_port" => "20500",
             "defaults.queue" | "defaults.account" => "word",
             _ if name.ends_with("_ms") => "500",
             _ if ["_seconds", "_minutes", "_hours"]
