@@ -36,7 +36,7 @@ pub fn planned_processes(plan: &Plan) -> Vec<PlannedProcess> {
         own.find(|variable| variable.name == name)
             .map(|variable| variable.value.clone())
     };
-    let Some(launch) = launcher_for(plan.launcher, &plan.framework, variable) else {
+    let Some(launch) = launcher_for(plan.launcher, variable) else {
         return Vec::new();
     };
     let meeting = example(plan);

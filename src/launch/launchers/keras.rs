@@ -4,7 +4,6 @@ use super::ddp::Ddp;
 use super::jax::Jax;
 use super::tensorflow::Tensorflow;
 use super::{Launch, Variables};
-use crate::job::Framework;
 use crate::launch::ranks::{Meeting, Rank};
 
 struct OnJax;
@@ -23,10 +22,7 @@ impl Launch for OnJax {
 }
 
 /// By `KERAS_BACKEND`, else by the back end that Keras takes itself.
-pub(super) fn for_backend(
-    _: &Framework,
-    variable: impl Fn(&str) -> Option<String>,
-) -> &'static dyn Launch {
+pub(super) fn for_backend(variable: impl Fn(&str) -> Option<String>) -> &'static dyn Launch {
     match variable("KERAS_BACKEND").as_deref() {
         Some("jax") => &OnJax,
         Some("torch") => &Ddp,

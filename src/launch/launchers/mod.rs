@@ -10,7 +10,7 @@ mod tensorflow;
 mod torchrun;
 
 use super::ranks::{Meeting, Rank};
-use crate::job::{Framework, Launcher};
+use crate::job::Launcher;
 
 /// Name and value of variables of the environment.
 pub type Variables = Vec<(&'static str, String)>;
@@ -56,7 +56,6 @@ pub trait Launch: Sync {
 #[must_use]
 pub fn launcher_for(
     launcher: Launcher,
-    framework: &Framework,
     variable: impl Fn(&str) -> Option<String>,
 ) -> Option<&'static dyn Launch> {
     Some(match launcher {
@@ -67,7 +66,7 @@ pub fn launcher_for(
         Launcher::Horovod => &horovod::Horovod,
         Launcher::Jax => &jax::Jax,
         Launcher::Mxnet => &mxnet::Mxnet,
-        Launcher::Keras => keras::for_backend(framework, variable),
+        Launcher::Keras => keras::for_backend(variable),
     })
 }
 

@@ -32,7 +32,7 @@ pub(super) fn command(script: &mut String, plan: &Plan) {
         Some(_) => "\"${dlrun_container[@]}\"",
     };
     let adapter = adapter_for(plan.scheduler);
-    let starter = launcher_for(plan.launcher, &plan.framework, |_| None);
+    let starter = launcher_for(plan.launcher, |_| None);
     if starter.is_some() {
         // Before what hands the environment to other nodes.
         script.push_str(GROUP);

@@ -250,7 +250,7 @@ impl First {
         }
     }
 
-    /// Notes a failure; a moment after the first one all are told which was the first.
+    /// Notes a failure; a moment after the first one all nodes hear which was the first.
     fn fell(self: &Arc<Self>, fall: Fall) {
         let mut state = self.state();
         state.falls.push(fall);

@@ -1,4 +1,4 @@
-//! The meeting of the nodes, on a thread of its own beside the one that waits for the ranks.
+//! The meeting of the nodes, on a thread beside the one that waits for the ranks.
 
 use std::io;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, TcpListener};

@@ -50,7 +50,7 @@ impl Notes {
             .fold(state, |dir, name| dir?.ensure_dir(name).ok())
     }
 
-    /// Leaves the place of the first node there, on a thread of its own: the directory may hang.
+    /// Leaves the place of the first node there, on a separate thread: the directory may hang.
     pub(super) fn leave(self, address: SocketAddr) {
         std::thread::spawn(move || {
             let place = Place {
@@ -211,7 +211,7 @@ impl Newcomer {
         })
     }
 
-    /// What this node brings, at an address of its own.
+    /// What this node brings, at one of its addresses.
     pub(super) fn share(&self, address: IpAddr) -> io::Result<(NodeShare, Vec<Held>)> {
         let (host, ranks) = self.group.nodes[self.node].clone();
         let held = network::hold_ports(address, 1 + ranks as usize, self.port + TRIES, self.ports)

@@ -6,7 +6,7 @@
 //! node  -> first  join     the same proof, and what the node brings
 //! first -> node   table    once all nodes are there: start
 //! node  -> first  fell     a rank failed          first -> node  stop   end your ranks
-//! node  -> first  over     all of its ranks are over
+//! node  -> first  over     its ranks are over     first -> node   all_over  so are those of all nodes
 //! ```
 
 use hmac::{Hmac, KeyInit, Mac};

@@ -65,7 +65,7 @@ pub fn run(argv: &[OsString], context: &Context, say: &dyn Fn(&str)) -> Result<i
         .flatten()
         .map_err(|why| (NO_GROUP, why))?;
     let plan = context.plan.as_ref();
-    let launch = plan.and_then(|plan| launcher_for(group.launcher, &plan.framework, variable));
+    let launch = launcher_for(group.launcher, variable);
     let launch = launch.ok_or((NO_GROUP, "the launcher is not known".to_owned()))?;
     let grace = Duration::from_secs(plan.map_or(30, |plan| plan.kill_wait_seconds));
     let mut node = Node {

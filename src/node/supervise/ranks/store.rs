@@ -88,7 +88,7 @@ impl Store {
     }
 }
 
-/// Serves the store on threads of its own, for as long as the process lives.
+/// Serves the store on separate threads, for as long as the process lives.
 pub(super) fn serve(listener: TcpListener, scopes: BTreeMap<String, usize>) {
     let Ok(server) = Server::from_listener(listener, None) else {
         return;
