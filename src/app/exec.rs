@@ -8,6 +8,7 @@ use crate::app::output::Output;
 use crate::app::session::hostname;
 use crate::foundation::command::{CommandError, replace_by};
 use crate::image::flags::Container;
+use crate::job::SchedulerVariables;
 use crate::node::supervise::{self, Closed, Context, NoEntry};
 use crate::scheduler::{local, script};
 
@@ -99,13 +100,10 @@ pub(crate) fn enter(
 
 /// Where all ranks of a node have the same to say, its first one does.
 fn is_first_of_node(variable: impl Fn(&str) -> Option<String>) -> bool {
-    let rank = [
-        "SLURM_LOCALID",
-        "OMPI_COMM_WORLD_LOCAL_RANK",
-        "MPI_LOCALRANKID",
-    ]
-    .into_iter()
-    .find_map(variable);
+    let of_schedulers = SchedulerVariables::ALL.iter();
+    let of_schedulers = of_schedulers.filter_map(|variables| variables.local_rank);
+    let of_mpi = ["OMPI_COMM_WORLD_LOCAL_RANK", "MPI_LOCALRANKID"];
+    let rank = of_schedulers.chain(of_mpi).find_map(variable);
     rank.is_none_or(|rank| rank == "0")
 }
 

@@ -90,8 +90,8 @@ impl Session {
             Error::new(Kind::Config, text).hinted("set HOME, or name one with `--state-dir`")
         })?;
         let slurm = Slurm::new(
-            settings.slurm_bin_dir().map(Path::to_owned),
-            settings.slurm_timeout(),
+            settings.bin_dir(SchedulerKind::Slurm).map(Path::to_owned),
+            settings.command_timeout(SchedulerKind::Slurm),
         );
         let qsubs = Qsubs::new(pbs_dirs(&settings), QSUB_PATIENCE);
         Ok(Self {
@@ -167,22 +167,21 @@ impl Session {
     /// How the scheduler of a kind is reached.
     pub(crate) fn reach(&self, kind: SchedulerKind) -> Result<Reach, Error> {
         let settings = &self.settings;
-        let (bin_dir, timeout) = match kind {
-            SchedulerKind::Torque => (self.qsubs.commands(kind)?, settings.torque_timeout()),
-            SchedulerKind::OpenPbs => (self.qsubs.commands(kind)?, settings.openpbs_timeout()),
+        let bin_dir = match kind {
+            kind if kind.is_pbs() => self.qsubs.commands(kind)?,
             // Local jobs need no commands: nothing is looked for in `PATH`.
-            kind if kind.is_local() => (None, settings.slurm_timeout()),
+            kind if kind.is_local() => None,
             // Slurm's commands lie together: where one was found, the others need not be looked for.
             _ => {
                 let sbatch = self.slurm.sbatch();
-                let dir = settings.slurm_bin_dir();
+                let dir = settings.bin_dir(kind);
                 let dir = dir.or(sbatch.as_deref().and_then(Path::parent));
-                (dir.map(Path::to_owned), settings.slurm_timeout())
+                dir.map(Path::to_owned)
             }
         };
         Ok(Reach {
             bin_dir,
-            timeout,
+            timeout: settings.command_timeout(kind),
             host: self.host.clone(),
             dlrun: std::env::current_exe()?,
             state_dir: settings.state_dir().to_owned(),
@@ -201,14 +200,10 @@ impl Session {
 
 /// Where the settings say that each PBS has its commands.
 fn pbs_dirs(settings: &Settings) -> Vec<(SchedulerKind, PathBuf)> {
-    let dirs = [
-        (SchedulerKind::Torque, settings.torque_bin_dir()),
-        (SchedulerKind::OpenPbs, settings.openpbs_bin_dir()),
-    ];
-    let named = dirs
-        .into_iter()
-        .filter_map(|(kind, dir)| Some((kind, dir?.to_owned())));
-    named.collect()
+    let kinds = SchedulerKind::ALL.into_iter().filter(|kind| kind.is_pbs());
+    kinds
+        .filter_map(|kind| Some((kind, settings.bin_dir(kind)?.to_owned())))
+        .collect()
 }
 
 /// Waits for an answer of the state directory, but not for ever.

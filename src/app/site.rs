@@ -11,21 +11,12 @@ use crate::app::session::{Session, within};
 use crate::app::times::ago;
 use crate::config::site::{Queue, SiteModel, overlaid};
 use crate::foundation::clock::now_ms;
-use crate::job::SchedulerKind;
+use crate::job::{SchedulerKind, SchedulerVariables};
 use crate::record::rundir::{read_site, write_site};
 use crate::scheduler::{Reach, adapter_for};
 
 /// How long one command of a scheduler may take here: the check must not make a submission wait for long.
 const PATIENCE: Duration = Duration::from_secs(5);
-
-/// Variables that say which cluster is asked: what one cluster answered is not used for another.
-const ADDRESS: [&str; 5] = [
-    "SLURM_CONF",
-    "SLURM_CLUSTERS",
-    "PBS_DEFAULT",
-    "PBS_SERVER",
-    "PBS_CONF_FILE",
-];
 
 /// What is known of the site.
 #[derive(Debug, Clone)]
@@ -146,9 +137,10 @@ fn keep(session: &Session, model: &SiteModel) {
 
 /// Whom the scheduler's commands ask.
 fn address(session: &Session) -> Vec<(String, String)> {
-    let variables = ADDRESS
-        .iter()
-        .filter_map(|name| Some(((*name).to_owned(), std::env::var(name).ok()?)));
+    let names = SchedulerVariables::ALL
+        .into_iter()
+        .flat_map(|variables| variables.server.iter().chain(variables.address));
+    let variables = names.filter_map(|name| Some(((*name).to_owned(), std::env::var(name).ok()?)));
     let settings = session
         .settings
         .all()

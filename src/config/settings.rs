@@ -20,17 +20,17 @@ settings! {
         /// how long what the scheduler says of queues and nodes is believed
         "scheduler.cache_minutes": Kind::Number(0, 10_080), Some("60") => site_cache: Duration = minutes;
         /// where sbatch, squeue and scancel lie, before PATH
-        "slurm.bin_dir": Kind::Path, None => slurm_bin_dir: Option<&Path> = path;
+        "slurm.bin_dir": Kind::Path, None;
         /// how long one Slurm command may take
-        "slurm.timeout_seconds": Kind::Number(1, 600), Some("30") => slurm_timeout: Duration = seconds;
+        "slurm.timeout_seconds": Kind::Number(1, 600), Some("30");
         /// where Torque's qsub, qstat and qdel lie, before PATH
-        "torque.bin_dir": Kind::Path, None => torque_bin_dir: Option<&Path> = path;
+        "torque.bin_dir": Kind::Path, None;
         /// how long one Torque command may take
-        "torque.timeout_seconds": Kind::Number(1, 600), Some("30") => torque_timeout: Duration = seconds;
+        "torque.timeout_seconds": Kind::Number(1, 600), Some("30");
         /// where OpenPBS's qsub, qstat and qdel lie, before PATH
-        "openpbs.bin_dir": Kind::Path, None => openpbs_bin_dir: Option<&Path> = path;
+        "openpbs.bin_dir": Kind::Path, None;
         /// how long one OpenPBS command may take
-        "openpbs.timeout_seconds": Kind::Number(1, 600), Some("30") => openpbs_timeout: Duration = seconds;
+        "openpbs.timeout_seconds": Kind::Number(1, 600), Some("30");
         /// queue of jobs that name none
         "defaults.queue": Kind::Text, None => default_queue: Option<&str> = text;
         /// account of jobs that name none
@@ -144,6 +144,20 @@ impl Settings {
             .unwrap_or_default()
     }
 
+    /// Where the commands of a scheduler lie, before `PATH`.
+    #[must_use]
+    pub fn bin_dir(&self, kind: SchedulerKind) -> Option<&Path> {
+        self.values.path(&format!("{}.bin_dir", kind.as_str()))
+    }
+
+    /// How long one command of a scheduler may take; no time for one without commands.
+    #[must_use]
+    pub fn command_timeout(&self, kind: SchedulerKind) -> Duration {
+        let key = format!("{}.timeout_seconds", kind.as_str());
+        let timeout = || self.values.seconds(&key);
+        Key::named(&key).map_or(Duration::ZERO, |_| timeout())
+    }
+
     /// Where images are pulled and built to.
     #[must_use]
     pub fn image_dir(&self) -> PathBuf {
@@ -216,13 +230,16 @@ mod tests {
         );
         assert_eq!(settings.local_kill_wait(), Duration::from_secs(30));
         let timeouts = [
-            settings.slurm_timeout(),
-            settings.torque_timeout(),
-            settings.openpbs_timeout(),
+            settings.command_timeout(SchedulerKind::Slurm),
+            settings.command_timeout(SchedulerKind::Torque),
+            settings.command_timeout(SchedulerKind::OpenPbs),
         ];
         assert_eq!(timeouts, [Duration::from_secs(30); 3]);
         assert_eq!(
-            (settings.torque_bin_dir(), settings.openpbs_bin_dir()),
+            (
+                settings.bin_dir(SchedulerKind::Torque),
+                settings.bin_dir(SchedulerKind::OpenPbs)
+            ),
             (None, None)
         );
         assert_eq!(settings.record_interval(), Duration::from_secs(30));
@@ -253,7 +270,10 @@ mod tests {
             (name == "DLRUN_SLURM__TIMEOUT_SECONDS").then(|| "7".to_owned())
         });
         let settings = Settings::merge(defaults(), &[site, environment]).expect("settings");
-        assert_eq!(settings.slurm_timeout(), Duration::from_secs(7));
+        assert_eq!(
+            settings.command_timeout(SchedulerKind::Slurm),
+            Duration::from_secs(7)
+        );
         assert_eq!(
             settings.origin("slurm.timeout_seconds").to_string(),
             "$DLRUN_SLURM__TIMEOUT_SECONDS"

@@ -10,7 +10,7 @@ use crate::app::error::{Error, Kind};
 use crate::app::session::Session;
 use crate::app::track::Tracker;
 use crate::image::fingerprint;
-use crate::job::JobSpec;
+use crate::job::{JobSpec, SchedulerVariables};
 use crate::plan::{History, Named, SiteFacts, identity_of, texts_of};
 use crate::record::store::Store;
 
@@ -74,17 +74,14 @@ const OF_THE_SESSION: [&str; 16] = [
     "PATH", "HOME", "USER", "LOGNAME", "SHELL", "PWD", "OLDPWD", "LANG", "TERM", "TMPDIR", "TMP",
     "TEMP", "HOSTNAME", "MAIL", "DISPLAY", "SHLVL",
 ];
-const OF_PROGRAMS: [&str; 9] = [
-    "DLRUN_",
-    "SLURM",
-    "SBATCH_",
-    "PBS_",
-    "SSH_",
-    "XDG_",
-    "LC_",
-    "BASH",
-    "APPTAINER_",
-];
+const OF_PROGRAMS: [&str; 6] = ["DLRUN_", "SSH_", "XDG_", "LC_", "BASH", "APPTAINER_"];
+
+fn is_of_scheduler(name: &str) -> bool {
+    SchedulerVariables::ALL.iter().any(|variables| {
+        let mut prefixes = variables.prefixes.iter().chain(&variables.of_submission);
+        prefixes.any(|prefix| name.starts_with(prefix))
+    })
+}
 
 /// Variables of this shell that a file among the arguments names: `EPOCHS=9 dlrun submit train.toml` is another job.
 fn variables(files: &[Vec<u8>]) -> Vec<(String, Named)> {
@@ -95,6 +92,7 @@ fn variables(files: &[Vec<u8>]) -> Vec<(String, Named)> {
                 .all(|byte| byte.is_ascii_uppercase() || byte.is_ascii_digit() || byte == b'_')
             && !OF_THE_SESSION.contains(&name)
             && !OF_PROGRAMS.iter().any(|prefix| name.starts_with(prefix))
+            && !is_of_scheduler(name)
             && files.iter().any(|file| names(file, name.as_bytes()))
     };
     let set =

@@ -2,7 +2,7 @@
 
 use crate::app::session::Session;
 use crate::foundation::command::find;
-use crate::job::SchedulerKind;
+use crate::job::{SchedulerKind, SchedulerVariables};
 use crate::plan::{Rejected, SchedulerFacts};
 use crate::scheduler::find::Qsub;
 use crate::scheduler::slurm::OWN_VARIABLES;
@@ -22,11 +22,13 @@ pub(crate) fn look(session: &Session, asked: Option<SchedulerKind>) -> Scheduler
         found: Vec::new(),
         passed_over: Vec::new(),
     };
+    let of = SchedulerVariables::of;
     let wants_pbs = asked.is_some_and(SchedulerKind::is_pbs);
     let sbatch = session.slurm.sbatch();
     if let Some(command) = sbatch.clone() {
-        let environment =
-            named(|name| name.starts_with("SBATCH_") && !OWN_VARIABLES.contains(&name));
+        let prefix = of(SchedulerKind::Slurm).and_then(|variables| variables.of_submission);
+        let is_option = |name: &str| prefix.is_some_and(|prefix| name.starts_with(prefix));
+        let environment = named(|name| is_option(name) && !OWN_VARIABLES.contains(&name));
         schedulers.found.push(SchedulerFacts {
             kind: SchedulerKind::Slurm,
             command,
@@ -47,7 +49,8 @@ pub(crate) fn look(session: &Session, asked: Option<SchedulerKind>) -> Scheduler
     }
     let (pbs, others) = session.qsubs.look(asked.unwrap_or_default());
     if let Some((kind, qsub)) = pbs.and_then(|qsub| Some((qsub.dialect.kind()?, qsub))) {
-        let environment = named(|name| SERVER_VARIABLES.contains(&name));
+        let servers = of(kind).map_or(&[][..], |variables| variables.server);
+        let environment = named(|name| servers.contains(&name));
         let facts = SchedulerFacts {
             kind,
             command: qsub.path,
@@ -67,9 +70,6 @@ fn passed_over(qsub: &Qsub) -> Rejected {
         why: format!("it is {}", qsub.dialect),
     }
 }
-
-/// Variables by which a user sends all jobs to another server; `submit` leaves them to `qsub`.
-const SERVER_VARIABLES: [&str; 2] = ["PBS_DEFAULT", "PBS_SERVER"];
 
 /// Variables of the environment whose names are `wanted`, sorted.
 fn named(wanted: impl Fn(&str) -> bool) -> Vec<(String, String)> {

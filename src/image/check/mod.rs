@@ -16,6 +16,7 @@ use crate::image::flags::{
     Container, GpuFacts, Invocation, NodeFacts, Refusal, Surroundings, choose,
 };
 use crate::image::runtime::{ContainerError, prefixes_of};
+use crate::job::SchedulerVariables;
 
 /// The image's shell runs this; it looks for Python.
 const SHELL: &str = include_str!("probe.sh");
@@ -25,14 +26,12 @@ const PROBE: &str = include_str!("probe.py");
 const MAX_OUTPUT_BYTES: usize = 16 << 20;
 /// How long the runtime may take to clear up after it was told to end.
 const GRACE: Duration = Duration::from_secs(5);
-/// Variables by which GPUs are given to a job, and those that tell that this is one.
-const OF_JOB: [&str; 6] = [
+/// Variables by which GPUs are given to a job.
+const GPUS: [&str; 4] = [
     "CUDA_VISIBLE_DEVICES",
     "NVIDIA_VISIBLE_DEVICES",
     "ROCR_VISIBLE_DEVICES",
     "HIP_VISIBLE_DEVICES",
-    "SLURM_JOB_ID",
-    "PBS_JOBID",
 ];
 /// Variables of the user, without their beginning, that would change what the container sees.
 const FOREIGN: [&str; 15] = [
@@ -185,15 +184,14 @@ fn invocation(entry: &Entry, is_sandbox: bool, node: &NodeFacts) -> Result<Invoc
             .to_vec(),
         ..Container::default()
     };
-    let variables = |name: &str| {
-        OF_JOB
-            .contains(&name)
-            .then(|| std::env::var(name).ok())
-            .flatten()
-    };
+    let job_ids = SchedulerVariables::ALL.map(|variables| variables.job_id);
+    let names = GPUS.iter().chain(&job_ids).map(|name| (*name).to_owned());
+    let names: Vec<String> = names.collect();
+    let is_of_job = |name: &str| names.iter().any(|known| known == name);
+    let variables = |name: &str| std::env::var(name).ok().filter(|_| is_of_job(name));
     let around = Surroundings {
         variables: &variables,
-        names: &OF_JOB.map(str::to_owned),
+        names: &names,
         exists: &|_| true,
         is_sandbox,
     };

@@ -7,10 +7,8 @@ use crate::image::flags::Refusal;
 use crate::image::flags::draft::Draft;
 use crate::image::flags::variable::name_at;
 use crate::image::runtime::Feature;
-use crate::job::Bind;
+use crate::job::{Bind, SchedulerVariables};
 
-/// Files in the scheduler's spool directory, which no container shows.
-const NODE_FILES: [&str; 3] = ["PBS_NODEFILE", "PBS_GPUFILE", "PBS_MICFILE"];
 /// Directories of the operating system: bound over the image's own they would take it away.
 const SYSTEM: [&str; 15] = [
     "/", "/bin", "/boot", "/dev", "/etc", "/home", "/lib", "/lib64", "/opt", "/proc", "/run",
@@ -37,7 +35,8 @@ pub(crate) fn add(draft: &mut Draft<'_>) -> Result<(), Refusal> {
     }
     let workdir = draft.container.workdir.as_str();
     binds.extend(workdir_bind(draft, workdir, &binds));
-    for name in NODE_FILES {
+    let files = SchedulerVariables::ALL.into_iter();
+    for name in files.flat_map(|variables| variables.files) {
         binds.extend(node_file(draft, name));
     }
     // What is bound later lies on top, so parents come first.

@@ -9,9 +9,10 @@ use crate::image::flags::Refusal;
 use crate::image::flags::draft::Draft;
 use crate::image::flags::variable::{is_name, literal};
 use crate::image::runtime::{Evaluation, Feature};
+use crate::job::SchedulerVariables;
 
-/// Beginnings of names that a job needs under `--cleanenv`: of schedulers, of what starts and joins ranks, of dlrun.
-const BEGINNINGS: &str = "SLURM_ SLURMD_ SRUN_ PBS_ PMI_ PMI2_ PMIX_ PALS_ OMPI_ PRTE_ MPI_ I_MPI_ MPICH_ MV2_ \
+/// Beginnings of names that a job needs under `--cleanenv`, beside its scheduler's: of what starts and joins ranks, of dlrun.
+const BEGINNINGS: &str = "PMI_ PMI2_ PMIX_ PALS_ OMPI_ PRTE_ MPI_ I_MPI_ MPICH_ MV2_ \
     HYDRA_ HYDI_ UCX_ FI_ NCCL_ GLOO_ HOROVOD_ TORCHELASTIC_ PET_ DMLC_ JAX_ KERAS_ OMP_ KMP_ DLRUN_";
 /// Names that a job needs under `--cleanenv`: masks of GPUs, and what tells a rank its place.
 const NAMES: &str = "CUDA_VISIBLE_DEVICES CUDA_DEVICE_ORDER NVIDIA_VISIBLE_DEVICES ROCR_VISIBLE_DEVICES \
@@ -130,12 +131,18 @@ fn give_of_job(
     Ok(false)
 }
 
+fn of_schedulers() -> impl Iterator<Item = &'static str> {
+    let all = SchedulerVariables::ALL.into_iter();
+    all.flat_map(|variables| variables.prefixes.iter().copied())
+}
+
 /// Sets what a job needs and the runtime keeps out; what cannot be set costs a warning.
 fn give_needed(draft: &mut Draft<'_>, given: &[String]) -> Vec<String> {
     let is_needed = |name: &str| {
         NAMES.split(' ').any(|needed| needed == name)
             || BEGINNINGS
                 .split(' ')
+                .chain(of_schedulers())
                 .any(|beginning| name.starts_with(beginning))
     };
     let names: BTreeSet<&String> = draft

@@ -6,7 +6,7 @@
 use crate::image::flags::draft::Draft;
 use crate::image::flags::{GpuFacts, Refusal};
 
-use crate::job::GpuMode;
+use crate::job::{GpuMode, SchedulerVariables};
 
 /// Values that name no GPU: CUDA's, Slurm's, and those of NVIDIA's container runtime.
 const NO_GPU: [&str; 5] = ["", "-1", "NoDevFiles", "none", "void"];
@@ -138,9 +138,9 @@ fn grant(draft: &Draft<'_>) -> Option<String> {
     if !MAKERS.iter().any(usable) {
         return None;
     }
-    let scheduled = ["SLURM_JOB_ID", "PBS_JOBID"]
+    let scheduled = SchedulerVariables::ALL
         .iter()
-        .any(|name| draft.variable(name).is_some());
+        .any(|variables| draft.variable(variables.job_id).is_some());
     match draft.container.gpu {
         GpuMode::Nvidia | GpuMode::Amd => Some("the job file wants them (`image.gpu`)".to_owned()),
         GpuMode::Auto | GpuMode::None if scheduled => None,
@@ -152,8 +152,8 @@ fn grant(draft: &Draft<'_>) -> Option<String> {
 
 fn grants(name: &str, value: &str) -> bool {
     let value = value.trim();
-    let is_count =
-        name == "SLURM_GPUS" || name.ends_with("_ON_NODE") || name.ends_with("_PER_NODE");
+    let mut all = SchedulerVariables::ALL.into_iter();
+    let is_count = all.any(|variables| variables.gpu_counts.contains(&name));
     !(NO_GPU.contains(&value) || is_count && value == "0")
 }
 

@@ -5,26 +5,21 @@ use std::time::Duration;
 use crate::foundation::command::{Tool, find_in};
 use crate::image::flags::GpuFacts;
 use crate::image::runtime::host_view::HostView;
+use crate::job::SchedulerVariables;
 
 const PATIENCE: Duration = Duration::from_secs(5);
 
-/// Variables by which schedulers and users give GPUs to a job.
+/// The variable of CUDA by which schedulers and users give GPUs to a job, before all others.
 ///
 /// Not `NVIDIA_VISIBLE_DEVICES`: images with CUDA set it to `all` where there is no GPU, so a node that is itself such a
 /// container would promise what nobody has.
-const VARIABLES: [&str; 9] = [
-    "CUDA_VISIBLE_DEVICES",
-    "SLURM_STEP_GPUS",
-    "SLURM_JOB_GPUS",
-    "SLURM_GPUS_ON_NODE",
-    "SLURM_GPUS",
+const CUDA: &str = "CUDA_VISIBLE_DEVICES";
+/// Those of other makers, after the scheduler's.
+const OTHERS: [&str; 3] = [
     "ROCR_VISIBLE_DEVICES",
     "HIP_VISIBLE_DEVICES",
     "GPU_DEVICE_ORDINAL",
-    GPU_FILE,
 ];
-/// Torque's file of the job's GPUs, a line for each: it is there for every job, and empty without GPUs.
-const GPU_FILE: &str = "PBS_GPUFILE";
 
 /// Looks at the node. `gpus_wanted`: whether the library is worth asking the linker's cache for (a few milliseconds).
 pub(crate) fn gpu_facts(around: &HostView<'_>, gpus_wanted: bool) -> GpuFacts {
@@ -86,11 +81,17 @@ fn granted_by(around: &HostView<'_>) -> Vec<(String, String)> {
     let value = |name: &str| Some((around.variable)(name)?.to_string_lossy().trim().to_owned());
     let has_lines =
         |file: &str| std::fs::metadata(file).is_ok_and(|found| found.is_file() && found.len() > 0);
-    let set = VARIABLES
-        .iter()
-        .filter_map(|name| Some(((*name).to_owned(), value(name)?)));
-    set.filter(|(name, value)| name != GPU_FILE || has_lines(value))
-        .collect()
+    let all = SchedulerVariables::ALL.into_iter();
+    let of_schedulers = all
+        .clone()
+        .flat_map(|variables| variables.gpus.iter().chain(variables.gpu_counts));
+    let names = [CUDA].iter().chain(of_schedulers).chain(&OTHERS);
+    let set = names.filter_map(|name| Some(((*name).to_owned(), value(name)?)));
+    let files = all.filter_map(|variables| {
+        let name = variables.gpu_file?;
+        Some((name.to_owned(), value(name).filter(|file| has_lines(file))?))
+    });
+    set.chain(files).collect()
 }
 
 #[cfg(test)]

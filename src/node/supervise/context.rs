@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use serde::{Deserialize, Serialize};
 
-use crate::job::{JobId, RunId};
+use crate::job::{JobId, RunId, SchedulerVariables};
 use crate::plan::Plan;
 use crate::record::MeasureKey;
 
@@ -49,15 +49,18 @@ impl Context {
         let plan: Option<Plan> =
             set("DLRUN_PLAN").and_then(|text| serde_json::from_str(&text).ok());
         let state_dir = set("DLRUN_STATE_DIR").map(PathBuf::from);
+        let all = SchedulerVariables::ALL;
         Self {
             run_id: set("DLRUN_RUN_ID").and_then(|text| text.parse().ok()),
             element: number("DLRUN_ELEMENT"),
             attempt: number("DLRUN_ATTEMPT"),
             job_id: set("DLRUN_JOB_ID")
-                .or_else(|| set("SLURM_JOB_ID"))
+                .or_else(|| all.iter().find_map(|variables| set(variables.job_id)))
                 .map(JobId),
             // Under srun each node has its own SLURMD_NODENAME; DLRUN_NODE is that of the batch shell.
-            node: set("SLURMD_NODENAME")
+            node: all
+                .iter()
+                .find_map(|variables| set(variables.node?))
                 .or_else(|| set("DLRUN_NODE"))
                 .unwrap_or(hostname),
             state_dir: state_dir

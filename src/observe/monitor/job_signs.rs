@@ -8,13 +8,10 @@ use std::path::Path;
 
 use serde::{Deserialize, Serialize};
 
+use crate::job::SchedulerVariables;
+
 /// More than a process is likely to have: one that has more is not recognised.
 const ENVIRON_BYTES_MAX: u64 = 1 << 20;
-/// What schedulers call the id of the job, each with the variable that names the node; several nodes may be one machine.
-const JOBS: [(&str, Option<&str>); 2] = [
-    ("SLURM_JOB_ID", Some("SLURMD_NODENAME")),
-    ("PBS_JOBID", None),
-];
 /// Set by dlrun for what it starts. A process with another id is of another run, in the same job.
 const RUN: &str = "DLRUN_RUN_ID";
 
@@ -41,9 +38,9 @@ impl JobSigns {
             let value = value(&environ, name).filter(|value| !value.is_empty())?;
             Some(format!("{name}={}", std::str::from_utf8(value).ok()?))
         };
-        let (job, node) = JOBS
+        let (job, node) = SchedulerVariables::ALL
             .iter()
-            .find_map(|(job, node)| Some((set(job)?, *node)))?;
+            .find_map(|variables| Some((set(variables.job_id)?, variables.node)))?;
         let all_of = [Some(job), node.and_then(set)]
             .into_iter()
             .flatten()

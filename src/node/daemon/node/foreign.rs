@@ -8,7 +8,6 @@ use super::Node;
 use crate::foundation::clock::now_ms;
 use crate::job::{JobId, RunId, SchedulerKind};
 use crate::node::daemon::watched::{Memory, Stage, Watched};
-use crate::observe::monitor::cgroup::CgroupScheduler;
 use crate::observe::monitor::{JobCgroup, cgroup, host_facts, identity};
 use crate::observe::protocol::Process;
 use crate::record::{MeasureKey, NodeRecord, RunRecord};
@@ -74,11 +73,7 @@ impl Node {
         let mut uids = members.iter().filter_map(|pid| identity::uid_of(*pid));
         let uid = cgroup.uid.or_else(|| uids.find(|uid| *uid != 0));
         let uid = uid.unwrap_or(0);
-        let scheduler = match cgroup.scheduler? {
-            CgroupScheduler::Slurm => "slurm",
-            CgroupScheduler::Torque => "torque",
-            CgroupScheduler::OpenPbs => "openpbs",
-        };
+        let scheduler = cgroup.scheduler?.as_str();
         let (now, host) = (now_ms(), host_facts(None));
         let id = cgroup.job_id.as_ref().or(cgroup.sluid.as_ref());
         let job_id = Some(JobId(id.unwrap_or(&cgroup.path).clone()));

@@ -35,6 +35,18 @@ pub enum CgroupScheduler {
     OpenPbs,
 }
 
+impl CgroupScheduler {
+    /// Its name in records.
+    #[must_use]
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Slurm => "slurm",
+            Self::Torque => "torque",
+            Self::OpenPbs => "openpbs",
+        }
+    }
+}
+
 /// Directories of a job, one a hierarchy. `None`: the hierarchy is not mounted, or holds the job elsewhere.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct CgroupDirectories {

@@ -2,15 +2,13 @@
 
 use std::path::Path;
 
+use crate::job::SchedulerVariables;
 use crate::record::GpuFacts;
 
-/// Variables that name GPUs, the most binding first; whether their numbers are those of the node.
-const VARIABLES: [(&str, bool); 4] = [
-    ("CUDA_VISIBLE_DEVICES", false),
-    ("SLURM_STEP_GPUS", true),
-    ("SLURM_JOB_GPUS", true),
-    ("NVIDIA_VISIBLE_DEVICES", true),
-];
+/// Names GPUs by the numbers that the job sees, and binds before those that go by the node's.
+const CUDA: &str = "CUDA_VISIBLE_DEVICES";
+/// That of NVIDIA's container runtime, after the scheduler's.
+const NVIDIA: &str = "NVIDIA_VISIBLE_DEVICES";
 /// Words that mean "none": CUDA's, Slurm's, and those of NVIDIA's container runtime.
 const NONE: [&str; 4] = ["-1", "NoDevFiles", "none", "void"];
 /// Whether NVIDIA's driver is loaded, so that its library is worth loading. `root` is `/`.
@@ -30,9 +28,14 @@ pub fn allocated_gpus(
     devices: &[impl AsRef<GpuFacts>],
 ) -> Option<Vec<String>> {
     let devices: Vec<&GpuFacts> = devices.iter().map(AsRef::as_ref).collect();
-    VARIABLES
-        .iter()
-        .find_map(|(name, of_node)| Some(named_gpus(variable(name)?.trim(), *of_node, &devices)))
+    let named = |name: &str, of_node| Some(named_gpus(variable(name)?.trim(), of_node, &devices));
+    let of_schedulers = SchedulerVariables::ALL.into_iter();
+    named(CUDA, false).or_else(|| {
+        let mut of_node = of_schedulers
+            .flat_map(|variables| variables.gpus)
+            .chain([&NVIDIA]);
+        of_node.find_map(|name| named(name, true))
+    })
 }
 
 fn named_gpus(list: &str, of_node: bool, devices: &[&GpuFacts]) -> Vec<String> {
