@@ -1,5 +1,7 @@
 //! The conditions under which times were taken: they must be equal before two runs are compared.
 
+use std::time::Duration;
+
 use serde::{Deserialize, Serialize};
 
 /// What kind of storage a directory of the run lies on.
@@ -47,4 +49,29 @@ pub struct Conditions {
     /// Its actual quality of service, from the same source.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub qos: Option<String>,
+    /// How the first node of a distributed training is reached; `None`: this is the first, or they did not meet over a network.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub network: Option<NetworkFacts>,
+}
+
+/// What the meeting of the nodes showed of the network to the first one.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct NetworkFacts {
+    /// From a question to its answer, in microseconds; the first node's work on it included.
+    pub round_trip_us: u64,
+    /// By how much the clock here is ahead, in milliseconds, to within half the round trip.
+    pub clock_skew_ms: i64,
+}
+
+impl NetworkFacts {
+    /// By the time an answer took, the clock here when it came, and the one that stood in it, in Unix milliseconds.
+    #[must_use]
+    pub fn measured(round_trip: Duration, here_ms: u64, there_ms: u64) -> Self {
+        let signed = |ms: u64| i64::try_from(ms).unwrap_or(i64::MAX);
+        let half = signed(u64::try_from(round_trip.as_millis() / 2).unwrap_or(0));
+        Self {
+            round_trip_us: u64::try_from(round_trip.as_micros()).unwrap_or(u64::MAX),
+            clock_skew_ms: signed(here_ms) - half - signed(there_ms),
+        }
+    }
 }

@@ -36,7 +36,7 @@ mod usage;
 
 pub use crate::foundation::statistics::median;
 pub use cause::{Cause, CauseKind, ending, signal_name};
-pub use conditions::{Conditions, Software, StorageClass};
+pub use conditions::{Conditions, NetworkFacts, Software, StorageClass};
 pub use container::{ContainerRecord, ContainerRuntime, FlagReason, ImageIdentity, RunImage};
 pub use elements::{Element, cover, merge_elements};
 pub use event::{Event, EventKind};

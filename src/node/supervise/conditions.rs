@@ -6,7 +6,7 @@ use std::sync::mpsc::{Receiver, TryRecvError, channel};
 use std::time::Duration;
 
 use super::handover::Handover;
-use crate::job::RunId;
+use crate::job::{RunId, SchedulerVariables};
 use crate::observe::monitor::{affinity, cpus_effective, node_cpu_us, software_of, storage_class};
 use crate::record::{Conditions, NodeRecord, Software, StorageClass};
 
@@ -68,6 +68,7 @@ impl Seen {
         look_at_cpus(&mut self.conditions, self.pid);
         self.conditions.storage.extend(self.storage.try_iter());
         self.look_at_software(record.ended_at_ms.is_some());
+        self.conditions.network = record.conditions.network;
         self.conditions.others_cpus_busy = self.others(record).or(self.conditions.others_cpus_busy);
         self.conditions.clone()
     }
@@ -121,21 +122,14 @@ fn add(known: &mut Vec<Software>, found: Vec<Software>) {
 
 /// Where the scheduler put the job, by its variables; those of another scheduler around a local job are not the job's.
 fn place_of_job(conditions: &mut Conditions, handover: &Handover) {
-    let (queue, account, qos) = match handover.context.plan.as_ref().map(|plan| plan.scheduler) {
-        Some(kind) if kind.has_steps() => {
-            ("SLURM_JOB_PARTITION", "SLURM_JOB_ACCOUNT", "SLURM_JOB_QOS")
-        }
-        Some(kind) if kind.is_pbs() => ("PBS_QUEUE", "PBS_ACCOUNT", ""),
-        _ => return,
+    let plan = handover.context.plan.as_ref();
+    let Some(variables) = plan.and_then(|plan| SchedulerVariables::of(plan.scheduler)) else {
+        return;
     };
-    let value = |name: &str| {
-        std::env::var(name)
-            .ok()
-            .filter(|value| !name.is_empty() && !value.is_empty())
-    };
-    conditions.queue = value(queue);
-    conditions.account = value(account);
-    conditions.qos = value(qos);
+    let value = |name: &str| std::env::var(name).ok().filter(|value| !value.is_empty());
+    conditions.queue = value(variables.queue);
+    conditions.account = value(variables.account);
+    conditions.qos = variables.qos.and_then(value);
 }
 
 /// Leaves what is known where the process is gone.

@@ -13,7 +13,7 @@ use super::events;
 use super::follow::{Followed, SPACING};
 use super::handover::{DROP_SIGNALS, Ended, Handover};
 use super::link::Link;
-use super::ranks::ranks_of;
+use super::ranks::reported;
 use super::sampling::Sampling;
 use super::signals::{drop_pending, ignore_all};
 use super::step::Step;
@@ -24,8 +24,8 @@ use crate::observe::monitor;
 use crate::plan::{hidden_values, masked_line};
 use crate::record::rundir::keep_late;
 use crate::record::{
-    EventKind, HostFacts, Missing, NodeRecord, NodeState, Progress, Sample, WatcherCost,
-    encode_segments,
+    Conditions, EventKind, HostFacts, Missing, NodeRecord, NodeState, Progress, Sample,
+    WatcherCost, encode_segments,
 };
 
 /// The longest pause between two writings of the record, and between two segments.
@@ -489,13 +489,17 @@ impl Watch {
         let key = context.key_of(run_id.unwrap_or_else(|| crate::job::RunId::from_random([0; 10])));
         let (job_id, host) = (context.job_id.clone(), self.host.clone());
         let output = handover.output.as_ref();
+        let reported = reported(handover.events.as_deref());
         let mut record = NodeRecord {
             state,
             ended_at_ms: ended.map(|ended| ended.ended_at_ms),
             updated_at_ms: now_ms(),
             exit: ended.map(|ended| ended.exit),
             output: output.map(|output| output.path.to_string_lossy().into_owned()),
-            conditions: self.conditions.conditions.clone(),
+            conditions: Conditions {
+                network: reported.network,
+                ..self.conditions.conditions.clone()
+            },
             progress: self.progress(),
             last_words: ended
                 .map(|ended| self.last_words(ended))
@@ -508,7 +512,7 @@ impl Watch {
             },
             cgroup: self.sampling.cgroup().map(str::to_owned),
             container: handover.container.clone(),
-            ranks: ranks_of(handover.events.as_deref()),
+            ranks: reported.ranks,
             ..NodeRecord::begun(key, job_id, handover.started_at_ms, host)
         };
         self.account.fill(&mut record);

@@ -37,7 +37,7 @@ pub use host::{allowed_cpus, host_facts};
 pub use identity::{boot_id, cpu_seconds_with_children, memory_peak, start_time_ticks};
 pub use job_signs::JobSigns;
 pub use sampler::{PROCESS_INTERVAL, Sampler};
-pub use software::software_of;
+pub use software::{packages_of, software_of};
 pub use tree::TreeRoot;
 
 use nix::sys::resource::{UsageWho, getrusage};

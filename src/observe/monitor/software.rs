@@ -33,6 +33,34 @@ pub fn software_of(run_id: &RunId) -> Vec<Software> {
     software_in(Path::new("/proc"), run_id)
 }
 
+/// The frameworks that are installed beside an interpreter, `ENV/bin/python` or that of the system: by the names of directories, so
+/// nothing is started. Of two versions it is not known which one is meant.
+#[must_use]
+pub fn packages_of(python: &Path) -> Vec<Software> {
+    let prefix = python.parent().and_then(Path::parent).unwrap_or(python);
+    let libraries = fs::read_dir(prefix.join("lib"))
+        .into_iter()
+        .flatten()
+        .flatten();
+    let libraries =
+        libraries.filter(|entry| entry.file_name().to_string_lossy().starts_with("python3"));
+    let dirs = libraries.flat_map(|entry| {
+        ["site-packages", "dist-packages"].map(|packages| entry.path().join(packages))
+    });
+    let mut found: Found = BTreeMap::new();
+    for entry in dirs.flat_map(fs::read_dir).flatten().flatten() {
+        let name = entry.file_name();
+        if let Some((name, version)) = name.to_str().and_then(distribution)
+            && PACKAGES
+                .iter()
+                .any(|(known, _)| name.eq_ignore_ascii_case(known))
+        {
+            add(&mut found, &name.to_ascii_lowercase(), version);
+        }
+    }
+    certain(found)
+}
+
 fn software_in(proc: &Path, run_id: &RunId) -> Vec<Software> {
     let mut found: Found = BTreeMap::new();
     let mut seen = BTreeSet::new();
@@ -55,7 +83,11 @@ fn software_in(proc: &Path, run_id: &RunId) -> Vec<Software> {
             }
         }
     }
-    // Of two versions it is not known which one is meant: a helper beside the training, or what an update left.
+    certain(found)
+}
+
+/// Of two versions it is not known which one is meant: a helper beside the training, or what an update left.
+fn certain(found: Found) -> Vec<Software> {
     let known = |(name, versions): (String, BTreeSet<String>)| {
         let mut versions = versions.into_iter();
         let version = versions.next()?;

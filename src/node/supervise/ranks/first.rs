@@ -9,6 +9,7 @@ use std::thread::{self, sleep};
 use std::time::Duration;
 
 use super::group::Group;
+use super::likeness::{Likeness, differences};
 use super::message::{self, Fall, LINE, STRANGERS_LINE, ToFirst, ToNode};
 use super::wire::{self, Stream};
 use crate::foundation::clock::now_ms;
@@ -37,9 +38,16 @@ pub(super) struct First {
     strangers: AtomicUsize,
 }
 
+/// What a node said of itself.
+struct Brought {
+    share: NodeShare,
+    likeness: Likeness,
+    skew_ms: i64,
+}
+
 #[derive(Default)]
 struct State {
-    shares: BTreeMap<usize, NodeShare>,
+    brought: BTreeMap<usize, Brought>,
     streams: BTreeMap<usize, Stream>,
     over: BTreeSet<usize>,
     falls: Vec<Fall>,
@@ -109,7 +117,7 @@ impl First {
 
     fn wait_for_all(&self) {
         let missing = |first: &Self| {
-            let came = first.state().shares.keys().copied().collect();
+            let came = first.state().brought.keys().copied().collect();
             first.group.missing(&came).join(", ")
         };
         sleep(IMPATIENCE.min(self.patience));
@@ -144,13 +152,15 @@ impl First {
         stream.send(&wire::line(&ToNode::Proof {
             nonce: own.clone(),
             proof,
+            clock_ms: now_ms(),
         }))?;
         let join = wire::read(&mut reader, STRANGERS_LINE)?;
         let ToFirst::Join {
             proof,
             node,
             share,
-            clock_ms,
+            skew_ms,
+            likeness,
         } = join
         else {
             return Err(refused());
@@ -158,13 +168,17 @@ impl First {
         if !message::is_same(&proof, &of("node")) || node >= self.group.nodes.len() {
             return Err(refused());
         }
-        let skew_ms = i64::try_from(clock_ms).unwrap_or(0) - i64::try_from(now_ms()).unwrap_or(0);
         reader.get_mut().trust()?;
-        self.take_in(node, share, stream);
+        let brought = Brought {
+            share,
+            likeness,
+            skew_ms,
+        };
+        self.take_in(node, brought, stream);
         Ok((node, skew_ms, reader))
     }
 
-    fn take_in(&self, node: usize, share: NodeShare, stream: Stream) {
+    fn take_in(&self, node: usize, brought: Brought, stream: Stream) {
         let mut state = self.state();
         if let Some(why) = state.refused.clone() {
             drop(state);
@@ -175,8 +189,8 @@ impl First {
             state.reached = stream.own_address().ok().or(state.reached);
         }
         state.streams.insert(node, stream);
-        state.shares.insert(node, share);
-        if state.has_started || state.shares.len() < self.group.nodes.len() {
+        state.brought.insert(node, brought);
+        if state.has_started || state.brought.len() < self.group.nodes.len() {
             return;
         }
         state.has_started = true;
@@ -186,12 +200,17 @@ impl First {
             cpus: Vec::new(),
             ..share.clone()
         };
-        let mut nodes: Vec<NodeShare> = state.shares.values().map(common).collect();
+        let brought = state.brought.values();
+        let mut nodes: Vec<NodeShare> = brought.map(|brought| common(&brought.share)).collect();
         // The first node may have several addresses: the others know which of them they reach.
         if let (Some(first), Some(reached)) = (nodes.first_mut(), state.reached) {
             first.address = reached;
         }
+        let compared = state.brought.values();
+        let compared = compared.map(|node| (&*node.share.host, &node.likeness, node.skew_ms));
+        let differences = differences(&compared.collect::<Vec<_>>());
         drop(state);
+        differences.into_iter().for_each(&self.say);
         self.tell_all(&ToNode::Table(Meeting {
             name: self.name.clone(),
             nodes,
@@ -289,6 +308,7 @@ mod tests {
             ports: (20_000, 31_999),
             gpus: vec!["0".into()],
             cpus: vec![0, 1],
+            likeness: Likeness::default(),
         }
     }
 

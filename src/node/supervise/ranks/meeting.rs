@@ -13,13 +13,13 @@ use super::network::{self, TRIES};
 use super::{store, wire};
 use crate::foundation::clock::now_ms;
 use crate::launch::{Meeting, NodeShare};
-use crate::record::ExitStatus;
+use crate::record::{ExitStatus, NetworkFacts};
 
 /// What a node hears of the others.
 #[derive(Debug)]
 pub(super) enum News {
     /// All nodes are there: its ranks are to start now.
-    Start(Meeting),
+    Start(Meeting, Option<NetworkFacts>),
     /// A rank fell: its ranks are to end.
     Stop(Fall),
     /// All ranks of all nodes are over.
@@ -135,6 +135,7 @@ fn alone(agenda: &Agenda, news: &Sender<News>, said: &Receiver<ToFirst>) -> io::
             nodes,
         },
         held,
+        None,
         news,
     )?;
     for message in said {
@@ -159,13 +160,14 @@ fn start(
     agenda: &Agenda,
     meeting: Meeting,
     mut held: Vec<std::net::TcpListener>,
+    network: Option<NetworkFacts>,
     news: &Sender<News>,
 ) -> io::Result<()> {
     if agenda.has_store && agenda.newcomer.node == 0 {
         store::serve(held.remove(0), store::scopes(&meeting));
     }
     drop(held);
-    let _ = news.send(News::Start(meeting));
+    let _ = news.send(News::Start(meeting, network));
     Ok(())
 }
 
@@ -181,6 +183,7 @@ fn talk(
         stream,
         share,
         held,
+        network,
     } = member;
     let mut held = Some(held);
     thread::spawn(move || {
@@ -201,7 +204,10 @@ fn talk(
                         ..share.clone()
                     };
                 }
-                start(agenda, meeting, held.take().unwrap_or_default(), news)?;
+                let held = held.take().unwrap_or_default();
+                // The first node asked itself.
+                let network = Some(network).filter(|_| agenda.newcomer.node != 0);
+                start(agenda, meeting, held, network, news)?;
             }
             Ok(ToNode::Stop(fall)) => drop(news.send(News::Stop(fall))),
             Ok(ToNode::AllOver) => drop(news.send(News::AllOver)),

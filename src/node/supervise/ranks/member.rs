@@ -11,6 +11,7 @@ use std::time::{Duration, Instant};
 use serde::{Deserialize, Serialize};
 
 use super::group::Group;
+use super::likeness::Likeness;
 use super::message::{self, STRANGERS_LINE, ToFirst, ToNode};
 use super::network::{self, Ports, TRIES};
 use super::wire::{self, Stream};
@@ -18,6 +19,7 @@ use crate::foundation::clock::now_ms;
 use crate::foundation::private::PrivateDir;
 use crate::launch::NodeShare;
 use crate::observe::monitor;
+use crate::record::NetworkFacts;
 
 /// How long one address may take to answer.
 const ANSWER: Duration = Duration::from_secs(2);
@@ -133,6 +135,8 @@ pub(super) struct Member {
     pub(super) share: NodeShare,
     /// The ports among it, held.
     pub(super) held: Vec<Held>,
+    /// What its first question to the first node showed.
+    pub(super) network: NetworkFacts,
 }
 
 /// What a node is before it knows its address.
@@ -144,6 +148,7 @@ pub(super) struct Newcomer {
     pub(super) ports: Ports,
     pub(super) gpus: Vec<String>,
     pub(super) cpus: Vec<u32>,
+    pub(super) likeness: Likeness,
 }
 
 impl Newcomer {
@@ -179,6 +184,7 @@ impl Newcomer {
         let stream = Stream::new(TcpStream::connect_timeout(&place, ANSWER)?, ANSWER)?;
         let mut reader = BufReader::new(stream.clone());
         let nonce = message::nonce()?;
+        let asked = Instant::now();
         stream.send(&wire::line(&ToFirst::Hello {
             nonce: nonce.clone(),
         }))?;
@@ -186,10 +192,12 @@ impl Newcomer {
         let ToNode::Proof {
             nonce: theirs,
             proof,
+            clock_ms,
         } = answer
         else {
             return Err(io::ErrorKind::PermissionDenied.into());
         };
+        let network = NetworkFacts::measured(asked.elapsed(), now_ms(), clock_ms);
         let of = |side| message::proof(&self.group.secret, side, [&nonce, &theirs]);
         // Who listens there without knowing the secret learns nothing from us.
         if !message::is_same(&proof, &of("first")) {
@@ -200,7 +208,8 @@ impl Newcomer {
             proof: of("node"),
             node: self.node,
             share: share.clone(),
-            clock_ms: now_ms(),
+            skew_ms: network.clock_skew_ms,
+            likeness: self.likeness.clone(),
         }))?;
         reader.get_mut().trust()?;
         Ok(Member {
@@ -208,6 +217,7 @@ impl Newcomer {
             stream,
             share,
             held,
+            network,
         })
     }
 

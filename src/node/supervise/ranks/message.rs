@@ -13,6 +13,7 @@ use hmac::{Hmac, KeyInit, Mac};
 use serde::{Deserialize, Serialize};
 use sha2::Sha256;
 
+use super::likeness::Likeness;
 use crate::foundation::units::hex;
 use crate::launch::{Meeting, NodeShare};
 use crate::record::ExitStatus;
@@ -33,7 +34,9 @@ pub(super) enum ToFirst {
         proof: String,
         node: usize,
         share: NodeShare,
-        clock_ms: u64,
+        /// By how much its clock is ahead of the first node's.
+        skew_ms: i64,
+        likeness: Likeness,
     },
     Fell(Fall),
     Over,
@@ -43,7 +46,11 @@ pub(super) enum ToFirst {
 #[derive(Debug, Clone, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub(super) enum ToNode {
-    Proof { nonce: String, proof: String },
+    Proof {
+        nonce: String,
+        proof: String,
+        clock_ms: u64,
+    },
     Table(Meeting),
     Refused(String),
     Stop(Fall),

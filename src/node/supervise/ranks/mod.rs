@@ -6,6 +6,7 @@
 
 mod first;
 mod group;
+mod likeness;
 mod meeting;
 mod member;
 mod message;
@@ -22,12 +23,13 @@ use std::time::{Duration, Instant};
 use nix::sys::signal::Signal;
 
 pub(super) use group::{Group, INTERNAL as GROUP_VARIABLES};
+use likeness::Likeness;
 use meeting::{Agenda, Link, News};
 use member::{Newcomer, Notes};
 use message::{Fall, ToFirst};
 use processes::{Process, Processes, Start};
 use report::Report;
-pub(super) use report::ranks_of;
+pub(super) use report::reported;
 
 use super::context::{Context, INTERNAL};
 use super::events;
@@ -110,6 +112,8 @@ fn agenda(group: &Group, context: &Context, launch: &dyn Launch) -> Agenda {
         .or_else(|| job.clone())
         .unwrap_or_else(|| group.secret.clone());
     let gpus = std::env::var("CUDA_VISIBLE_DEVICES").unwrap_or_default();
+    let gpus = gpus.split(',').filter(|gpu| !gpu.is_empty());
+    let gpus: Vec<String> = gpus.map(str::to_owned).collect();
     let cpus = monitor::allowed_cpus().unwrap_or_default();
     let plan = context.plan.as_ref().map(|plan| plan.meeting.clone());
     let plan = plan.unwrap_or_default();
@@ -120,11 +124,8 @@ fn agenda(group: &Group, context: &Context, launch: &dyn Launch) -> Agenda {
             plan.ports,
         ),
         ports: plan.ports,
-        gpus: gpus
-            .split(',')
-            .filter(|gpu| !gpu.is_empty())
-            .map(str::to_owned)
-            .collect(),
+        likeness: Likeness::of_node(context.plan.as_ref(), gpus.len()),
+        gpus,
         cpus: cpus
             .into_iter()
             .filter_map(|cpu| u32::try_from(cpu).ok())
@@ -162,7 +163,10 @@ impl Node<'_> {
     fn wait_for_start(&mut self) -> Result<Meeting, (i32, String)> {
         loop {
             match self.link.news.recv_timeout(PAUSE) {
-                Ok(News::Start(meeting)) => return Ok(meeting),
+                Ok(News::Start(meeting, network)) => {
+                    self.report.network(network);
+                    return Ok(meeting);
+                }
                 Ok(News::Failed(why)) => return Err((NO_GROUP, why)),
                 Ok(News::Note(text)) => (self.say)(&text),
                 Ok(News::Stop(fall)) => return Err((NO_GROUP, fall.to_string())),
@@ -441,7 +445,7 @@ impl Node<'_> {
                 News::Lost(Some(fall)) if self.fall.is_none() => self.stop(fall),
                 News::Lost(_) => {}
                 News::Note(text) | News::Failed(text) => (self.say)(&text),
-                News::Start(_) | News::Stop(_) => {}
+                News::Start(..) | News::Stop(_) => {}
             }
         }
         is_over

@@ -2,18 +2,30 @@
 
 use std::path::{Path, PathBuf};
 
+use serde::{Deserialize, Serialize};
+
 use crate::foundation::private::PrivateDir;
 use crate::node::supervise::events;
-use crate::record::RankRecord;
+use crate::record::{NetworkFacts, RankRecord};
 
 const FILE: &str = "ranks.json";
 /// Far more than the ranks of any node, in bytes.
 const LIMIT: usize = 4 << 20;
 
+/// What stands in it.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+pub(in crate::node::supervise) struct Reported {
+    /// The ranks of this node.
+    pub(in crate::node::supervise) ranks: Vec<RankRecord>,
+    /// How the first node is reached from here.
+    pub(in crate::node::supervise) network: Option<NetworkFacts>,
+}
+
 /// The file, where there is one.
 pub(super) struct Report {
     dir: Option<PrivateDir>,
-    written: Vec<RankRecord>,
+    written: Reported,
+    network: Option<NetworkFacts>,
 }
 
 impl Report {
@@ -25,21 +37,28 @@ impl Report {
             .and_then(|dir| PrivateDir::open(dir).ok());
         Self {
             dir,
-            written: Vec::new(),
+            written: Reported::default(),
+            network: None,
         }
     }
 
+    pub(super) fn network(&mut self, network: Option<NetworkFacts>) {
+        self.network = network;
+    }
+
     pub(super) fn write(&mut self, ranks: Vec<RankRecord>) {
-        if let Some(dir) = self.dir.as_ref().filter(|_| ranks != self.written)
-            && dir.write_json(FILE, &ranks).is_ok()
+        let network = self.network;
+        let now = Reported { ranks, network };
+        if let Some(dir) = self.dir.as_ref().filter(|_| now != self.written)
+            && dir.write_json(FILE, &now).is_ok()
         {
-            self.written = ranks;
+            self.written = now;
         }
     }
 }
 
-/// The ranks of a command whose file of events this is; empty: it has none.
-pub(in crate::node::supervise) fn ranks_of(events: Option<&Path>) -> Vec<RankRecord> {
+/// What a command whose file of events this is reported; nothing, where it has no ranks.
+pub(in crate::node::supervise) fn reported(events: Option<&Path>) -> Reported {
     let dir = events
         .and_then(Path::parent)
         .and_then(|dir| PrivateDir::open(dir).ok());
