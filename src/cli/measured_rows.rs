@@ -4,7 +4,9 @@
 use super::insight::energy_text;
 use super::table::Rows;
 use crate::foundation::units::{Bytes, counted, display_seconds};
-use crate::record::{ContainerRecord, GpuUsage, NodeRecord, RankRecord, RunImage, Usage};
+use crate::record::{
+    ContainerRecord, GpuUsage, NodeRecord, RankRecord, RunImage, Straggler, Usage,
+};
 
 /// Image, runtime and flags, those of the first node. `planned` is what the submission knew.
 pub(super) fn add_container(planned: Option<&RunImage>, nodes: &[NodeRecord], rows: &mut Rows) {
@@ -108,6 +110,8 @@ pub(super) fn add_ranks(nodes: &[NodeRecord], rows: &mut Rows) {
     }
     let peak = ranks.iter().filter_map(|rank| rank.mem_peak_bytes).max();
     parts.extend(peak.map(|peak| format!("{} at most in one", Bytes(peak))));
+    let slowest = Straggler::among(ranks.iter().copied());
+    parts.extend(slowest.map(|slowest| slowest.to_string()));
     rows.add("ranks", parts.join(", "));
 }
 

@@ -3,6 +3,7 @@
 use serde::{Deserialize, Serialize};
 
 use super::ExitStatus;
+use crate::foundation::statistics::median;
 
 /// A rank, an agent that starts several, or a helper of the launcher, on the node of the record.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, Default)]
@@ -42,4 +43,88 @@ pub struct RankRecord {
     /// Its GPUs, where each rank has its own: `0`, or `GPU-...`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub gpus: Option<String>,
+    /// Epochs that it finished, by what it printed.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub epochs: Option<u64>,
+    /// Median time of its epochs but the first, in seconds, as printed or to within half a second.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub epoch_seconds: Option<f64>,
+    /// Median time of its steps, in seconds, where it printed them.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub step_seconds: Option<f64>,
+}
+
+/// The slowest rank of a training beside the others. Ranks that wait for each other in every step all take as long as the slowest
+/// one: then nobody stands out.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct Straggler {
+    /// Its number.
+    pub rank: u32,
+    /// Its time over the median of all ranks, at least 1.
+    pub ratio: f64,
+    /// Whose times: `step` or `epoch`.
+    pub of: &'static str,
+    /// Ranks with a time.
+    pub ranks: usize,
+}
+
+impl std::fmt::Display for Straggler {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let Self {
+            rank, ratio, of, ..
+        } = self;
+        write!(
+            f,
+            "the {of}s of rank {rank}, the slowest, take {ratio:.2} × the median"
+        )
+    }
+}
+
+impl Straggler {
+    /// By the median step of each rank, else by its median epoch; `None`: fewer than two ranks have one.
+    #[must_use]
+    pub fn among<'a>(ranks: impl Iterator<Item = &'a RankRecord> + Clone) -> Option<Self> {
+        let by = |of, seconds: fn(&RankRecord) -> Option<f64>| {
+            let times = ranks
+                .clone()
+                .filter_map(|rank| Some((rank.rank, seconds(rank)?)));
+            let times: Vec<(u32, f64)> = times.filter(|(_, seconds)| *seconds > 0.0).collect();
+            let middle = median(times.iter().map(|(_, seconds)| *seconds).collect())?;
+            let (rank, most) = times.iter().max_by(|a, b| a.1.total_cmp(&b.1))?;
+            (times.len() > 1).then_some(Self {
+                rank: *rank,
+                ratio: most / middle,
+                of,
+                ranks: times.len(),
+            })
+        };
+        by("step", |rank| rank.step_seconds).or_else(|| by("epoch", |rank| rank.epoch_seconds))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn slowest_rank_is_found_by_steps_before_epochs() {
+        let rank = |rank, step_seconds, epoch_seconds| RankRecord {
+            rank,
+            step_seconds,
+            epoch_seconds,
+            ..RankRecord::default()
+        };
+        let all = [
+            rank(0, Some(0.1), Some(9.0)),
+            rank(1, Some(0.3), Some(5.0)),
+            rank(2, Some(0.1), None),
+        ];
+        let found = Straggler::among(all.iter()).expect("three have steps");
+        assert_eq!((found.rank, found.of, found.ranks), (1, "step", 3));
+        assert!((found.ratio - 3.0).abs() < 1e-9, "{found:?}");
+        let by_epoch = [rank(0, None, Some(9.0)), rank(1, Some(0.3), Some(5.0))];
+        let found = Straggler::among(by_epoch.iter()).expect("two have epochs");
+        assert_eq!((found.rank, found.of), (0, "epoch"));
+        assert_eq!(Straggler::among(all[..1].iter()), None);
+    }
 }

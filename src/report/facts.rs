@@ -2,7 +2,7 @@
 
 use super::Run;
 use super::number::{bytes, count, instant, real, seconds_between, short};
-use crate::record::{ContainerRecord, GpuUsage, Identity, NodeRecord};
+use crate::record::{ContainerRecord, GpuUsage, Identity, NodeRecord, Straggler};
 
 /// Nodes that are named one by one.
 const NODES_NAMED: usize = 16;
@@ -62,6 +62,7 @@ pub(super) fn of_run(run: &Run) -> Facts {
         ),
         ("scheduler", Some(scheduler)),
         ("nodes", Some(node_names(run))),
+        ("ranks", ranks(run)),
     ])
 }
 
@@ -78,6 +79,13 @@ pub(super) fn state(run: &Run) -> String {
         Some(exit) => format!("{state}, exit code {}", exit.shell_code()),
         None => state.to_owned(),
     }
+}
+
+fn ranks(run: &Run) -> Option<String> {
+    let ranks = run.nodes.iter().flat_map(|node| &node.record.ranks);
+    let world = ranks.clone().map(|rank| rank.world_size).max()?;
+    let slowest = Straggler::among(ranks).map(|slowest| format!("; {slowest}"));
+    Some(format!("{world}{}", slowest.unwrap_or_default()))
 }
 
 fn node_names(run: &Run) -> String {

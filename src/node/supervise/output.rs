@@ -72,7 +72,8 @@ pub(super) fn choose(context: &Context) -> Output {
     }
 }
 
-fn inherited_file() -> Option<OutputFile> {
+/// The file that is our standard output, and how long it is by now; `None`: it is none.
+pub(super) fn inherited_file() -> Option<OutputFile> {
     let stat = fstat(io::stdout().as_fd()).ok()?;
     if SFlag::from_bits_truncate(stat.st_mode) & SFlag::S_IFMT != SFlag::S_IFREG {
         return None;

@@ -469,6 +469,12 @@ columns! {
         mem_peak_bytes: Optional WHOLE;
         /// Its GPUs, if each rank has its own.
         gpus: Optional TEXT;
+        /// Epochs that it finished.
+        epochs: Optional WHOLE;
+        /// Median time of its epochs but the first.
+        epoch_seconds: Optional REAL;
+        /// Median time of its steps.
+        step_seconds: Optional REAL;
         /// When the record of the measurement was written.
         updated_at_ms: Always WHOLE from "node.updated_at_ms";
     }

@@ -11,6 +11,7 @@ mod meeting;
 mod member;
 mod message;
 mod network;
+mod pace;
 mod processes;
 mod report;
 mod store;
@@ -27,12 +28,14 @@ use likeness::Likeness;
 use meeting::{Agenda, Link, News};
 use member::{Newcomer, Notes};
 use message::{Fall, ToFirst};
+use pace::Paces;
 use processes::{Process, Processes, Start};
 use report::Report;
 pub(super) use report::reported;
 
 use super::context::{Context, INTERNAL};
 use super::events;
+use super::output::inherited_file;
 use super::signals::{Sender, Signals};
 use crate::foundation::clock::now_ms;
 use crate::launch::{Launch, Meeting, Worker, launcher_for};
@@ -78,6 +81,7 @@ pub fn run(argv: &[OsString], context: &Context, say: &dyn Fn(&str)) -> Result<i
         group,
         signals,
         processes: Processes::default(),
+        paces: Paces::new(),
         report: Report::beside_events(),
         fall: None,
         signalled_at: None,
@@ -150,6 +154,7 @@ struct Node<'a> {
     group: Group,
     signals: Signals,
     processes: Processes,
+    paces: Paces,
     report: Report,
     /// The failure that ends the run.
     fall: Option<Fall>,
@@ -195,7 +200,7 @@ impl Node<'_> {
                 }
             }
         }
-        self.report.write(self.processes.records());
+        self.write_report();
         Ok(())
     }
 
@@ -212,6 +217,15 @@ impl Node<'_> {
         let is_first = number == self.group.first_rank();
         // The first one has what we have; that is rank 0's or this node's own file (`output`).
         let output = (!is_first && rank.is_some()).then(|| self.group.output_of(number));
+        let output = output.flatten();
+        let followed = match is_first {
+            true => inherited_file().map(|file| file.path),
+            false => output.clone(),
+        };
+        if let Some(path) = followed.filter(|_| worker.role.is_none()) {
+            let printed = std::fs::metadata(&path).map_or(0, |file| file.len());
+            self.paces.follow(number, path, printed);
+        }
         let mut removals: Vec<OsString> = INTERNAL
             .iter()
             .chain(&GROUP_VARIABLES)
@@ -236,7 +250,7 @@ impl Node<'_> {
             argv: self.argv,
             variables: self.variables(worker, node, meeting),
             removals,
-            output: output.flatten(),
+            output,
             record,
             cpus: self.bound_to(worker),
         })
@@ -335,7 +349,7 @@ impl Node<'_> {
             if looked.elapsed() >= LOOKS {
                 looked = Instant::now();
                 self.processes.look();
-                self.report.write(self.processes.records());
+                self.write_report();
             }
             if self.processes.ranks_are_over() && !said_over {
                 said_over = true;
@@ -361,7 +375,8 @@ impl Node<'_> {
             self.processes.reap();
             self.processes.kill_when_due();
         }
-        self.report.write(self.processes.records());
+        self.paces.finish();
+        self.write_report();
         match &self.fall {
             Some(fall) => {
                 (self.say)(&fall.to_string());
@@ -408,7 +423,12 @@ impl Node<'_> {
         if let Some(exit) = failed.filter(|_| self.fall.is_none()) {
             self.fell(Some(rank), exit);
         }
-        self.report.write(self.processes.records());
+        self.write_report();
+    }
+
+    fn write_report(&mut self) {
+        let records = self.paces.add_to(self.processes.records());
+        self.report.write(records);
     }
 
     fn fell(&self, rank: Option<u32>, exit: ExitStatus) {
