@@ -94,6 +94,7 @@ fn dispatch(cli: &Cli, output: Output) -> Result<u8, Error> {
         Verb::Check(args) => commands::check::run(
             &session(args.options.scheduler.as_deref())?,
             &args.request(),
+            args.run,
         ),
         Verb::Plan(args) => commands::plan::run(&session(args.options.scheduler.as_deref())?, args),
         Verb::Render(args) => {

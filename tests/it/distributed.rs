@@ -185,3 +185,62 @@ fn keras_on_tensorflow_is_warned_of_before_it_waits() {
     assert!(!warned("keras", "env = { TF_USE_LEGACY_KERAS = \"1\" }"));
     assert!(!warned("tensorflow", ""));
 }
+
+/// As much of PyTorch as `check --run` asks for, with a sum that is right where all ranks have the same world.
+const TORCH: &str = "\
+__version__ = '0-fake'
+import os
+class cuda:
+    is_available = staticmethod(lambda: False)
+class Ones:
+    value = 1.0
+    def __getitem__(self, at): return self
+    def item(self): return self.value
+ones = lambda count, device: Ones()
+";
+const TORCH_DISTRIBUTED: &str = "\
+import os
+is_available = lambda: True
+init_process_group = lambda backend: None
+get_world_size = lambda: int(os.environ['WORLD_SIZE']) - int(os.environ.get('LESS', '0'))
+def all_reduce(ones): ones.value = float(get_world_size())
+barrier = destroy_process_group = lambda: None
+";
+
+#[test]
+fn check_with_run_tries_the_framework_on_all_ranks() {
+    let env = TestEnv::new();
+    std::os::unix::fs::symlink("/usr/bin/python3", env.root().join("tools/python3")).expect("ours");
+    let site = env.root().join("site/torch");
+    std::fs::create_dir_all(site.join("distributed")).expect("ours");
+    std::fs::write(site.join("__init__.py"), TORCH).expect("ours");
+    std::fs::write(site.join("distributed/__init__.py"), TORCH_DISTRIBUTED).expect("ours");
+    let file = env.job(
+        "exit 7",
+        &format!(
+            "launcher = \"ddp\"\n[run.env]\nPYTHONPATH = \"{}\"\n[resources]\nnodes = 2\ntasks_per_node = 2\n",
+            site.parent().expect("it has one").display()
+        ),
+    );
+    let file = file.to_string_lossy().into_owned();
+    let _ = env
+        .dlrun(["check", "--run", &file])
+        .run()
+        .code(0)
+        .says("all 4 ranks met and summed up: torch 0-fake, gloo");
+    let wrong = ["check", "--run", &file, "--set", "run.env.LESS=\"1\""];
+    let _ = env
+        .dlrun(wrong)
+        .run()
+        .code(10)
+        .says("sees a world of 3, and 4 ranks were started");
+    let alone = env
+        .job("true", "launcher = \"none\"\n")
+        .to_string_lossy()
+        .into_owned();
+    let _ = env
+        .dlrun(["check", "--run", &alone])
+        .run()
+        .code(64)
+        .warns("`run.launcher` is none");
+}

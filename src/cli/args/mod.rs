@@ -216,6 +216,9 @@ pub(crate) struct Check {
     /// Print the JSON Schema of the job file, for editors, and end
     #[arg(long, conflicts_with_all = ["file", "scheduler", "no_check", "set", "name", "arguments"])]
     pub(crate) schema: bool,
+    /// Submit a short job that tries the framework's all-reduce on the nodes asked for, and wait for it
+    #[arg(long, conflicts_with_all = ["schema", "no_check"])]
+    pub(crate) run: bool,
 }
 
 impl Check {

@@ -2,12 +2,14 @@
 
 use serde::Serialize;
 
+use crate::app::check_run::{self, RunChecked};
 use crate::app::error::Error;
+use crate::app::exit_of_run::code_of_state;
 use crate::app::job::load::{Against, Job, JobRequest, SiteAsked};
 use crate::app::job::refusal::dry_run;
 use crate::app::output::Output;
 use crate::app::session::Session;
-use crate::job::{SchedulerKind, schema};
+use crate::job::{JobState, SchedulerKind, schema};
 
 /// What was found out about a job file.
 #[derive(Serialize)]
@@ -21,17 +23,22 @@ pub(crate) struct Checked<'a> {
     image_to_build: Option<&'a str>,
     warnings: &'a [String],
     notes: &'a [String],
+    /// What `--run` found on the nodes.
+    run: Option<RunChecked>,
 }
 
 /// Runs the verb.
-pub(crate) fn run(session: &Session, args: &JobRequest) -> Result<u8, Error> {
-    let job = Job::load(session, args, Against::Site)?;
-    let plan = &job.plan;
-    plan.warnings.iter().for_each(|text| session.warning(text));
+pub(crate) fn run(session: &Session, args: &JobRequest, on_nodes: bool) -> Result<u8, Error> {
+    let mut job = Job::load(session, args, Against::Site)?;
+    let warnings = job.plan.warnings.iter();
+    warnings.for_each(|text| session.warning(text));
     let mut verdict = None;
     if !args.no_check {
         verdict = dry_run(session, &job)?;
     }
+    let tried = on_nodes.then(|| check_run::run(session, &mut job));
+    let run = tried.transpose()?;
+    let plan = &job.plan;
     let environment_ready = job.python.as_ref().map(|python| python.ready);
     let image_to_build = job.to_build.as_ref();
     let answer = Checked {
@@ -43,6 +50,7 @@ pub(crate) fn run(session: &Session, args: &JobRequest) -> Result<u8, Error> {
         image_to_build: image_to_build.map(|order| order.entry.name.as_str()),
         warnings: &plan.warnings,
         notes: &plan.notes,
+        run,
     };
     let (file, scheduler) = (args.file.display(), plan.scheduler.as_str());
     let mut lines = vec![format!("{file} is valid; it would go to {scheduler}")];
@@ -60,7 +68,15 @@ pub(crate) fn run(session: &Session, args: &JobRequest) -> Result<u8, Error> {
         let text = format!("the image {name} is not built yet; `dlrun submit` builds it first");
         lines.push(text);
     }
-    session.answer(&answer, &(lines.join("\n") + "\n"))
+    let run = answer.run.as_ref();
+    lines.extend(run.iter().flat_map(|run| run.lines()));
+    session.answer(&answer, &(lines.join("\n") + "\n"))?;
+    let has_failed = run.is_some_and(|run| !run.problems.is_empty());
+    Ok(if has_failed {
+        code_of_state(JobState::Failed)
+    } else {
+        0
+    })
 }
 
 /// Prints the JSON Schema of the job file.

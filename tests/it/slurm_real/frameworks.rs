@@ -22,7 +22,13 @@ fn trains(framework: &str, ranks: usize) {
             &text.replace("\"python3\"", &format!("\"{python}\"")),
         );
     }
-    let submitted = user.submit(&user.path(&format!("{framework}.toml")));
+    let file = user.path(&format!("{framework}.toml"));
+    let checked = user
+        .dlrun(&["check", "--run", &file.to_string_lossy()])
+        .ok();
+    let met = format!("all {ranks} ranks met and summed up: ");
+    assert!(checked.contains(&met), "{checked}");
+    let submitted = user.submit(&file);
     assert_eq!(user.wait(&submitted.run), 0, "{}", submitted.text());
     for rank in 0..ranks {
         let log = user
