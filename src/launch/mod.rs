@@ -6,12 +6,14 @@
 
 mod hosts;
 mod launchers;
+mod mpi;
 mod plan;
 mod preview;
 mod ranks;
 
 pub use hosts::{hosts, tasks_of_nodes};
 pub use launchers::{Launch, Variables, Worker, launcher_for};
+pub use mpi::{MpiKind, MpiLibrary};
 pub use plan::{
     Candidate, Decision, GPU_VARIABLES, ImageCandidate, MeetingPlan, NoImage, Plan, PlannedBuild,
     PlannedDependency, PlannedResources, PlannedStorage, Rejected, Source, Step,

@@ -236,6 +236,9 @@ pub struct Plan {
     pub conda: Option<Conda>,
     /// `none`, `each` or `mpi`.
     pub launcher: Launcher,
+    /// What `srun --mpi` is given; `None`: the site's default holds.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub mpi: Option<String>,
     /// Variables of the submitting shell that reach the job; `None`: as the scheduler has it.
     #[serde(default)]
     pub inherit: Option<Inherit>,

@@ -11,6 +11,7 @@ use crate::image::catalogue::Entry;
 use crate::image::python::EnvFacts;
 use crate::image::runtime::ThisMachine;
 use crate::job::{JobId, JobState, SchedulerKind};
+use crate::launch::MpiLibrary;
 use crate::learn::model::{Hardware, Model};
 use crate::record::Past;
 
@@ -151,6 +152,8 @@ pub struct SiteFacts {
     pub cpus: Option<u64>,
     /// `mpirun` of this machine, where the job wants it.
     pub mpirun: Option<PathBuf>,
+    /// The MPI that the program needs, where the job starts ranks of one.
+    pub mpi: Option<MpiLibrary>,
     /// What the arguments of the command and of `[run] env` name, by their texts.
     pub named: BTreeMap<String, Named>,
     /// Runs that may be alike, where they were asked for.

@@ -18,6 +18,7 @@ mod identity;
 mod image;
 mod model_choice;
 mod model_question;
+mod mpi;
 mod plan_text;
 mod resolve;
 mod resources;

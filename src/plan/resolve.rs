@@ -49,6 +49,7 @@ pub fn resolve(
     let on_gpus = resolver.plan.resources.gpus_on_node().is_some();
     compiler::add_variables(&mut resolver.plan.env, &resolver.plan.framework, on_gpus);
     resolver.flags();
+    resolver.mpi();
     resolver.build();
     resolver.timing();
     resolver.pass_through();

@@ -363,6 +363,7 @@ mod tests {
             queues: vec![queue],
             nodes: Vec::new(),
             licenses: Vec::new(),
+            mpi: None,
         };
         let slurm = SchedulerFacts {
             kind: SchedulerKind::Slurm,

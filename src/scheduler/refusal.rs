@@ -305,6 +305,7 @@ mod tests {
             queues: vec![queue("batch", 168), queue("debug", 1)],
             nodes: Vec::new(),
             licenses: vec![("matlab".to_owned(), 4)],
+            mpi: None,
         }
     }
 

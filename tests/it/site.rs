@@ -58,6 +58,7 @@ fn model(asked_at_ms: u64) -> SiteModel {
         ],
         nodes: vec![node("batch", 4, &[]), node("gpu", 2, &[("h100", 8)])],
         licenses: Vec::new(),
+        mpi: None,
     }
 }
 

@@ -120,6 +120,7 @@ mod tests {
                 sockets: None,
             }],
             licenses: Vec::new(),
+            mpi: None,
         }
     }
 

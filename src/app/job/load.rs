@@ -5,6 +5,7 @@ use std::io::Read;
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::time::Duration;
 
 use nix::unistd::{AccessFlags, access};
 use serde::Serialize;
@@ -21,16 +22,21 @@ use crate::app::models;
 use crate::app::session::{Session, user_name};
 use crate::app::site::{self, Known};
 use crate::config::{Rule, Settings, Subject};
-use crate::foundation::command::find;
+use crate::foundation::command::{Tool, find};
 use crate::foundation::diagnostic::Problem;
 use crate::image::python::{self, EnvFacts};
 use crate::image::runtime::{HostView, find_runtime};
-use crate::job::{Command, JobSpec, Launcher, Located, Overrides, OwnPython, SchedulerKind};
+use crate::job::{
+    Command, EnvVar, JobSpec, Launcher, Located, Overrides, OwnPython, SchedulerKind,
+};
+use crate::launch::MpiLibrary;
 use crate::learn::model::Hardware;
 use crate::observe::monitor::{allowed_cpus, cpus_effective, host_facts};
 use crate::plan::{self, Decision, ModelFacts, Plan, ScriptFacts, SiteFacts};
 use crate::scheduler::script;
 
+/// Libraries may lie on a network.
+const LDD_TIMEOUT: Duration = Duration::from_secs(5);
 /// More than the kernel reads of a script's first line.
 const MAX_FIRST_LINE: u64 = 256;
 
@@ -241,6 +247,7 @@ fn resolved(
     let held = against == Against::Site;
     let asks = held
         || facts.model.is_some()
+        || facts.mpi.is_some()
         || goes_by_queue(spec, settings)
         || spec.resources.has_open_limits();
     let mut known = if asks {
@@ -444,6 +451,25 @@ impl Place {
             .then(|| format!("the program {program:?} is not in PATH"))
     }
 
+    /// The MPI that a program of this machine needs. `ldd` starts nothing of it.
+    fn mpi_library(&self, spec: &JobSpec) -> Option<MpiLibrary> {
+        let Command::Argv(argv) = &spec.run.command.value else {
+            return None;
+        };
+        let program = argv.first()?;
+        let is_path = |variable: &EnvVar| variable.name == "PATH";
+        let same_path = spec.run.modules.is_empty()
+            && spec.python.own.is_none()
+            && self.requirements.is_none()
+            && !spec.run.env.iter().any(is_path);
+        let path = match program.contains('/') {
+            true => Some(self.workdir.join(program)),
+            false => find(program, &[]).filter(|_| same_path),
+        };
+        let ldd = Tool::new("ldd").arg(path?).timeout(LDD_TIMEOUT);
+        MpiLibrary::of(&ldd.run().ok()?.stdout)
+    }
+
     /// `python train.py`: the training program is what people forget to copy.
     fn script_argument_problem(&self, spec: &JobSpec) -> Option<String> {
         let Command::Argv(argv) = &spec.run.command.value else {
@@ -496,6 +522,7 @@ impl Place {
                 .flatten(),
             python: python.cloned(),
             cpus: allowed_cpus().map(|cpus| cpus.len() as u64),
+            mpi: wants_mpi.then(|| self.mpi_library(spec)).flatten(),
             mpirun: wants_mpi.then(|| find("mpirun", &[])).flatten(),
             named: history::named(spec, &self.workdir),
             user: user_name(),

@@ -258,6 +258,7 @@ mod tests {
             queues,
             nodes,
             licenses: vec![("matlab".into(), 4)],
+            mpi: None,
         }
     }
 

@@ -51,6 +51,18 @@ pub struct SiteModel {
     pub nodes: Vec<NodeType>,
     /// Licences by name, with how many there are in all.
     pub licenses: Vec<(String, u32)>,
+    /// By what ranks of MPI programs find each other; `None`: not known, or not the scheduler's business.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub mpi: Option<MpiTypes>,
+}
+
+/// What ranks of MPI programs may find each other by.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+pub struct MpiTypes {
+    /// What they get that ask for nothing; `none`: nothing.
+    pub default: String,
+    /// What may be asked for.
+    pub offered: Vec<String>,
 }
 
 impl SiteModel {

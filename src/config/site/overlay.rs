@@ -89,6 +89,7 @@ mod tests {
             ],
             nodes: Vec::new(),
             licenses: Vec::new(),
+            mpi: None,
         };
         let table = |name: &str| QueueTable {
             name: name.into(),

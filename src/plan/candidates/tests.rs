@@ -131,6 +131,7 @@ fn facts(model: Option<ModelFacts>) -> SiteFacts {
             environment: vec![],
         }],
         passed_over: Vec::new(),
+        mpi: None,
         site: Some(SiteModel {
             format: SiteModel::FORMAT,
             scheduler: slurm,
@@ -143,6 +144,7 @@ fn facts(model: Option<ModelFacts>) -> SiteFacts {
             queues: vec![queue],
             nodes: vec![nodes],
             licenses: Vec::new(),
+            mpi: None,
         }),
         hold_against_site: true,
         targets: BTreeMap::new(),

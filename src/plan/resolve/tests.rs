@@ -335,6 +335,7 @@ pub(in crate::plan) fn with_site(environment: &[(&str, &str)]) -> SiteFacts {
         queues: vec![queue("batch", 24), queue("long", 168)],
         nodes: vec![node],
         licenses: Vec::new(),
+        mpi: None,
     };
     SiteFacts {
         site: Some(site),

@@ -109,7 +109,11 @@ impl Adapter for Known {
     }
 
     fn ranks(&self, plan: &Plan) -> String {
-        quoted_words(&srun::ranks(Shape::for_plan(plan)))
+        let words = quoted_words(&srun::ranks(Shape::for_plan(plan)));
+        // A user's own choice, which may come from a module, stays.
+        let mpi = plan.mpi.as_deref();
+        let mpi = mpi.map(|mpi| format!(" \"--mpi=${{SLURM_MPI_TYPE:-{mpi}}}\""));
+        words + &mpi.unwrap_or_default()
     }
 
     fn reads_script_from_input(&self) -> bool {

@@ -1,12 +1,12 @@
-//! What the site has, in four questions: `scontrol show config`, `scontrol show partition`, `sinfo`, `scontrol show
-//! license`. Each takes some 5 ms with four nodes.
+//! What the site has, in five questions: `scontrol show config`, `scontrol show partition`, `sinfo`, `scontrol show
+//! license`, `srun --mpi=list`. Each takes some 5 ms with four nodes.
 
 use std::collections::BTreeMap;
 
 use super::gres;
 use super::scontrol::{pairs, seconds};
 use super::states::reason;
-use crate::config::site::{NodeType, Queue, SiteModel};
+use crate::config::site::{MpiTypes, NodeType, Queue, SiteModel};
 use crate::foundation::units::{Bytes, Walltime};
 use crate::job::SchedulerKind;
 use crate::scheduler::SchedulerError;
@@ -22,6 +22,7 @@ pub(super) fn site(slurm: &Commands) -> Result<SiteModel, SchedulerError> {
     let nodes = ask(slurm, "sinfo", &["--noheader", "--all", "--Node", NODES])?;
     // A site without licences may say so with an exit code.
     let licenses = ask(slurm, "scontrol", &["--oneliner", "show", "license"]).unwrap_or_default();
+    let types = slurm.tool("srun").arg("--mpi=list").run().ok();
     Ok(SiteModel {
         version: setting(&config, "SLURM_VERSION").map(str::to_owned),
         accounting: setting(&config, "AccountingStorageType")
@@ -31,6 +32,7 @@ pub(super) fn site(slurm: &Commands) -> Result<SiteModel, SchedulerError> {
         queues: partitions.lines().filter_map(queue).collect(),
         nodes: node_types(&nodes),
         licenses: licenses.lines().filter_map(license).collect(),
+        mpi: types.and_then(|types| mpi_types(&config, &(types.stdout + &types.stderr))),
         ..SiteModel::asked_now(SchedulerKind::Slurm)
     })
 }
@@ -56,6 +58,23 @@ fn setting<'c>(config: &'c str, name: &str) -> Option<&'c str> {
         .map(|(key, value)| (key.trim(), value.trim()))
         .find(|(key, _)| *key == name)
         .map(|(_, value)| value)
+}
+
+/// `MpiDefault` and the lines of `srun --mpi=list`, which go to its error output in versions before 21.08, behind `srun: `.
+fn mpi_types(config: &str, list: &str) -> Option<MpiTypes> {
+    let default = setting(config, "MpiDefault")?.trim_start_matches("(null)");
+    let words = list
+        .lines()
+        .map(|line| line.trim_start_matches("srun: ").trim());
+    let offered: Vec<String> = words
+        .filter(|word| !word.is_empty() && !word.contains(' '))
+        .map(str::to_owned)
+        .collect();
+    let default = if default.is_empty() { "none" } else { default };
+    (!offered.is_empty()).then(|| MpiTypes {
+        default: default.to_owned(),
+        offered,
+    })
 }
 
 fn largest_index(config: &str) -> Option<u32> {
@@ -272,6 +291,23 @@ mod tests {
             [Some(true), Some(false)]
         );
         assert_eq!(accounts_memory(config), None);
+    }
+
+    #[test]
+    fn types_of_mpi_are_read_from_either_output() {
+        let new = "MPI plugin types are...\n\tpmix\n\tnone\n\tpmi2\nspecific pmix plugin versions available: pmix_v4\n";
+        let old = "srun: MPI types are...\nsrun: pmix\nsrun: none\nsrun: pmi2\n";
+        for (default, list) in [("none", new), ("(null)", old)] {
+            let types = mpi_types(&format!("MpiDefault              = {default}\n"), list);
+            let types = types.expect("types");
+            assert_eq!(types.default, "none");
+            assert_eq!(types.offered, ["pmix", "none", "pmi2"]);
+        }
+        assert_eq!(mpi_types("", new), None);
+        assert_eq!(
+            mpi_types("MpiDefault = pmix\n", "srun: command not found\n"),
+            None
+        );
     }
 
     #[test]
