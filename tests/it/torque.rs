@@ -511,12 +511,14 @@ fn epochs_are_followed_in_the_file_of_the_first_node() {
 fn mpirun_is_told_the_hosts() {
     let env = TestEnv::new();
     let _ = torque(&env, RUNS);
-    let _ = env.fake("mpirun").hook("echo \"$@\"; cat \"$4\"");
+    let _ = env
+        .fake("mpirun")
+        .hook("echo \"$1 $2 $3 $4\"; cat \"$4\"; shift 4; exec \"$@\"");
     let id = submitted(
         &env,
         &job(
             &env,
-            "true",
+            "echo ran",
             "launcher = \"mpi\"",
             "nodes = 2\ntasks_per_node = 3",
         ),
@@ -527,7 +529,7 @@ fn mpirun_is_told_the_hosts() {
     let output = fs::read_to_string(env.jobs().join("job-14.out")).expect("the output");
     let machines = env.jobs().join("job-14.nodes/machines");
     let expected = format!(
-        "-np 6 -machinefile {} sh -c true\nn1\nn1\nn1\nn2\nn2\nn2\n",
+        "-np 6 -machinefile {}\nn1\nn1\nn1\nn2\nn2\nn2\nran\n",
         machines.display()
     );
     assert_eq!(output, expected);

@@ -4,7 +4,8 @@ use std::fmt::Write as _;
 
 use super::quoted;
 use crate::image::{flags, runtime};
-use crate::launch::{Plan, launcher_for};
+use crate::job::{Launcher, SchedulerKind};
+use crate::launch::{Plan, Shape, launcher_for};
 use crate::scheduler::adapter_for;
 
 pub(super) fn command(script: &mut String, plan: &Plan) {
@@ -39,6 +40,11 @@ pub(super) fn command(script: &mut String, plan: &Plan) {
         let _ = writeln!(script, "{}", adapter.hosts());
     }
     script.push_str(&adapter.before_command(plan));
+    let shape = Shape::for_plan(plan);
+    let is_checked = plan.launcher == Launcher::Mpi && plan.image.is_none() && shape.ranks() > 1;
+    if is_checked {
+        script.push_str(&rank_check(plan.scheduler, shape.ranks()));
+    }
     script.push_str("\ndlrun_command=(\n");
     let (mut each, mut ranks) = (Vec::new(), String::new());
     if plan.launcher.runs_on_each_node() {
@@ -47,7 +53,12 @@ pub(super) fn command(script: &mut String, plan: &Plan) {
     if plan.launcher.has_ranks() && starter.is_none() {
         ranks = adapter.ranks(plan);
     }
-    for line in [ranks.as_str(), container]
+    let check = if is_checked {
+        "\"${dlrun_rank[@]}\""
+    } else {
+        ""
+    };
+    for line in [ranks.as_str(), check, container]
         .into_iter()
         .filter(|line| !line.is_empty())
     {
@@ -123,6 +134,58 @@ echo "dlrun: warning: dlrun does not run on ${SLURMD_NODENAME:-$(uname -n)}; the
 shift 3
 cd -P .
 exec "$@"' dlrun "$dlrun_exe" "$dlrun_image" "${#dlrun_container[@]}" "${dlrun_container[@]}")
+"#;
+
+/// A rank whose program is known to see a world of one does not start. It is known only where the program's MPI comes with no PMI
+/// library of its own and what starts the ranks left nothing of what this MPI asks for. Open MPI 4 knows others than PMIx by
+/// components of their own, Open MPI 5 none. Rank 0 speaks for all: the others wait, and are ended with it.
+fn rank_check(scheduler: SchedulerKind, world: u32) -> String {
+    let (starter, hint) = if scheduler.has_steps() {
+        (
+            "srun",
+            "set SLURM_MPI_TYPE in run.env to a type of `srun --mpi=list` that it knows: pmi2 for MPICH, pmix for Open MPI",
+        )
+    } else {
+        (
+            "mpirun",
+            "put the mpirun of that MPI into PATH, by its module in run.modules",
+        )
+    };
+    RANK.replace("@STARTER@", starter)
+        .replace("@HINT@", &hint.replace('`', "\\`"))
+        .replace("@WORLD@", &world.to_string())
+}
+
+const RANK: &str = r#"
+dlrun_rank=(/bin/bash -p -c '
+dlrun_pmi=${!PMI_@}${!PALS_@}${I_MPI_PMI_LIBRARY-} dlrun_mpi=
+dlrun_pmix=${PMIX_NAMESPACE-}${OMPI_COMM_WORLD_SIZE-}${!FLUX_@}
+if [ -z "$dlrun_pmi" ] || [ -z "$dlrun_pmix" ]; then
+    dlrun_libs=$(ldd "$(type -P -- "$1")" 2> /dev/null)
+    case $dlrun_libs in
+        *"not found"* | *libpmi[._2]*) ;;
+        *libopen-pal.so.[89][0-9]*) [ -n "$dlrun_pmix" ] || dlrun_mpi="Open MPI" ;;
+        *libopen-pal.so.40*)
+            [[ $dlrun_libs =~ libmpi\.so\.40\ =\>\ ([^ ]+) ]] && dlrun_libs=$(readlink -f "${BASH_REMATCH[1]}")
+            dlrun_libs=$(shopt -s nullglob; cd "${dlrun_libs%/*}" 2> /dev/null && echo openmpi*/mca_pmix_* openmpi*/lib/*/mca_pmix_*)
+            case $dlrun_libs in
+                "" | *_s[12].* | *_cray.*) ;;
+                *) [ -n "$dlrun_pmix" ] || dlrun_mpi="Open MPI" ;;
+            esac
+            ;;
+        *libopen-pal* | *libpmix*) ;;
+        *libmpich.so.* | *libmpi.so.12*) [ -n "$dlrun_pmi" ] || dlrun_mpi=MPICH ;;
+    esac
+fi
+if [ -n "$dlrun_mpi" ]; then
+    dlrun_at=${SLURM_PROCID:-${OMPI_COMM_WORLD_RANK:-${PMI_RANK:-0}}}
+    trap "exit 66" TERM
+    [ "$dlrun_at" = 0 ] || sleep 3
+    echo "dlrun: error: rank $dlrun_at on ${SLURMD_NODENAME:-$(uname -n)} would see a world of 1, not of @WORLD@: $1 needs $dlrun_mpi, and @STARTER@ starts its ranks for another MPI; @HINT@" >&2
+    exit 66
+fi
+unset dlrun_pmi dlrun_pmix dlrun_mpi dlrun_libs
+exec -- "$@"' dlrun)
 "#;
 
 /// Starts the command and passes signals on; leaves its exit code in `dlrun_code`. What follows a node's `exec` is the
