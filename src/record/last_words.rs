@@ -23,13 +23,14 @@ const BEGINNINGS: [&str; 6] = [
     "Fatal Python error:",
     "terminate called",
 ];
-/// What such lines have within, and the exit code that goes with it: of argparse, of shells and of Python.
-const WITHIN: [(&str, i32); 5] = [
+/// What such lines have within, and the exit code that goes with it: of argparse, of shells, of Python and of our own script.
+const WITHIN: [(&str, i32); 6] = [
     (": error: ", 2),
     (": command not found", 127),
     (": No such file or directory", 127),
     (": Permission denied", 126),
     (": can't open file ", 2),
+    ("dlrun: error: rank ", 66),
 ];
 
 /// The last lines of the traceback in the end of an output, the exception as the last; else one line that says why the program ended;

@@ -11,6 +11,7 @@ mod elements;
 mod event;
 pub mod export;
 mod figures;
+mod first_rank;
 mod forecast;
 mod gpu;
 mod identity;
@@ -41,6 +42,7 @@ pub use container::{ContainerRecord, ContainerRuntime, FlagReason, ImageIdentity
 pub use elements::{Element, cover, merge_elements};
 pub use event::{Event, EventKind};
 pub use figures::NodeFigures;
+pub use first_rank::{add_first_rank, unreported_end};
 pub use forecast::{Basis, Forecast, Interval};
 pub use gpu::{GpuFacts, GpuSums, GpuUsage, add_gpu_readings};
 pub use identity::{Amount, Asked, Identity, Input, Past, Revision};

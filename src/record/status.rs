@@ -7,6 +7,7 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
+use super::first_rank::cause_in;
 use super::{
     Cause, CauseKind, ExitStatus, NodeRecord, NodeState, Notice, RunRecord, Sentinel, ending,
 };
@@ -246,6 +247,7 @@ pub fn resolve(outcome: &Outcome, queue: Option<&QueueEntry>) -> Status {
         .or_else(|| setup_failure(end, &status))
         .or_else(|| lost_dependency(outcome, &status))
         .or_else(|| first_rank_to_fall(outcome, &status))
+        .or_else(|| cause_in(exception(outcome, &status)?))
         .or_else(|| Cause::of(status.state, status.exit, stated));
     status
 }

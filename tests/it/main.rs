@@ -71,6 +71,7 @@ mod model_outside;
 mod model_real;
 mod model_scaling;
 mod monitor;
+mod mpi;
 mod node_kills;
 mod node_store;
 mod observations;

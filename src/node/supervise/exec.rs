@@ -17,12 +17,14 @@ use serde::Serialize;
 use super::handover::{DROP_SIGNALS, Ended, Handover};
 use super::output;
 use super::prepare::Prepared;
+use super::ranks;
 use super::signals::{Echoes, Sender, Signals, is_pending};
 use crate::foundation::clock::{self, now_ms};
 use crate::foundation::command::{CommandError, TrainingCommand, spawn_companion, spawn_training};
+use crate::job::Launcher;
 use crate::observe::monitor;
 use crate::observe::protocol::Process;
-use crate::record::ExitStatus;
+use crate::record::{ExitStatus, unreported_end};
 
 /// How often a killed watcher is restarted.
 const RESTARTS: u32 = 5;
@@ -129,6 +131,7 @@ impl Supervisor {
             }
             self.watcher.restart_when_due();
         };
+        let exit = self.as_the_output_shows(exit);
         self.watcher.tell_end(exit);
         let deadline = Instant::now() + LAST_WORDS;
         let mut told_again = false;
@@ -143,6 +146,23 @@ impl Supervisor {
             }
         }
         exit
+    }
+
+    /// `srun` returns 0 also where ranks were not launched or their step was cancelled.
+    fn as_the_output_shows(&self, exit: ExitStatus) -> ExitStatus {
+        let Handover {
+            context, output, ..
+        } = &self.watcher.handover;
+        let plan = context.plan.as_ref();
+        let by_srun =
+            plan.is_some_and(|plan| plan.launcher == Launcher::Mpi && plan.scheduler.has_steps());
+        let output = output.as_ref().filter(|_| by_srun && exit.is_success());
+        let end = output.and_then(|output| ranks::tail(&output.path, output.offset).ok());
+        let shows = |end| unreported_end(&String::from_utf8_lossy(end)).is_some();
+        match end.as_deref().is_some_and(shows) {
+            true => ExitStatus::Code(1),
+            false => exit,
+        }
     }
 
     /// Passes a signal on to the command alone, where it was meant for the process whose place the command has: the

@@ -1,5 +1,6 @@
 //! Reads the output behind the command: epochs and steps out of it, and the echo where it is no file of the job.
 
+use std::borrow::Cow;
 use std::io::{self, Write};
 use std::os::fd::{AsFd, BorrowedFd};
 use std::path::Path;
@@ -237,6 +238,11 @@ impl Followed {
         } else {
             last_words(&self.tail, exit)
         }
+    }
+
+    /// The end of the output.
+    pub(super) fn tail(&self) -> Cow<'_, str> {
+        String::from_utf8_lossy(&self.tail)
     }
 
     /// What was recognised; what the program reports as events wins.

@@ -19,13 +19,14 @@ use super::signals::{drop_pending, ignore_all};
 use super::step::Step;
 use super::writer::{Job, Resumed, Writer};
 use crate::foundation::clock::{self, now_ms};
+use crate::job::Launcher;
 use crate::observe::client::ClientError;
 use crate::observe::monitor;
 use crate::plan::{hidden_values, masked_line};
 use crate::record::rundir::keep_late;
 use crate::record::{
     Conditions, EventKind, HostFacts, Missing, NodeRecord, NodeState, Progress, Sample,
-    WatcherCost, encode_segments,
+    WatcherCost, add_first_rank, encode_segments,
 };
 
 /// The longest pause between two writings of the record, and between two segments.
@@ -525,8 +526,11 @@ impl Watch {
         let hidden = plan
             .map(|plan| hidden_values(&plan.command, &plan.env))
             .unwrap_or_default();
-        self.followed
-            .last_words(ended.exit)
+        let mut words = self.followed.last_words(ended.exit);
+        if plan.is_some_and(|plan| plan.launcher == Launcher::Mpi) && !ended.exit.is_success() {
+            add_first_rank(&mut words, &self.followed.tail());
+        }
+        words
             .iter()
             .map(|line| masked_line(line, &hidden))
             .collect()

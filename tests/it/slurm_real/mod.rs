@@ -11,6 +11,7 @@ mod distributed;
 mod fit;
 mod frameworks;
 mod model;
+mod mpi;
 mod options;
 mod plain;
 mod site;

@@ -29,6 +29,7 @@ use meeting::{Agenda, Link, News};
 use member::{Newcomer, Notes};
 use message::{Fall, ToFirst};
 use pace::Paces;
+pub(super) use processes::tail;
 use processes::{Process, Processes, Start};
 use report::Report;
 pub(super) use report::reported;

@@ -170,7 +170,7 @@ impl Processes {
             let tail = record
                 .output
                 .as_deref()
-                .and_then(|path| tail(Path::new(path)).ok());
+                .and_then(|path| tail(Path::new(path), 0).ok());
             let words = tail
                 .zip(record.exit)
                 .map(|(tail, exit)| last_words(&tail, exit));
@@ -183,12 +183,11 @@ impl Processes {
     }
 }
 
-fn tail(path: &Path) -> io::Result<Vec<u8>> {
+/// The end of an output of which the first bytes are another command's.
+pub(in crate::node::supervise) fn tail(path: &Path, begin: u64) -> io::Result<Vec<u8>> {
     let mut file = File::open(path)?;
-    let from = file
-        .metadata()?
-        .len()
-        .saturating_sub(LAST_WORDS_BYTES as u64);
+    let length = file.metadata()?.len();
+    let from = length.saturating_sub(LAST_WORDS_BYTES as u64).max(begin);
     file.seek(SeekFrom::Start(from))?;
     let mut bytes = Vec::new();
     file.take(LAST_WORDS_BYTES as u64).read_to_end(&mut bytes)?;
