@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use serde_json::{Value, json};
 
 use super::output::OutputPattern;
-use super::spec::{Command, EnvVar, Inherit, Launcher};
+use super::spec::{Command, CpuBinding, EnvVar, Inherit, Launcher};
 use crate::foundation::diagnostic::Problem;
 use crate::foundation::toml_keys::keys;
 use crate::foundation::toml_keys::{Kind, Table, boolean, list, object, path, text, values, word};
@@ -31,6 +31,8 @@ keys! {
         modules: Vec<String> = or_default(modules()),
         /// How the command gets onto the nodes: once, on every node, or as the ranks of a distributed training.
         launcher: Option<Located<Launcher>> = located(launcher()),
+        /// Whether each rank that dlrun starts is bound to its own CPUs.
+        bind: CpuBinding = or_default(bind()),
         /// Allows `launcher = "none"` on more than one node.
         idle_nodes: bool = or_default(boolean().or(false)),
         /// Which variables of the submitting shell reach the job. Default: as the scheduler has it.
@@ -112,6 +114,10 @@ fn output() -> Kind<OutputPattern> {
     Kind::new(schema, |fields, key| {
         fields.parsed(key, OutputPattern::parse)
     })
+}
+
+fn bind() -> Kind<CpuBinding> {
+    word(&CpuBinding::WORDS).with("default", "auto")
 }
 
 fn launcher() -> Kind<Launcher> {

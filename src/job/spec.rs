@@ -164,6 +164,18 @@ pub struct Conda {
 }
 
 vocabulary! {
+    /// Whether ranks that dlrun starts are bound to CPUs.
+    #[derive(Default)]
+    pub enum CpuBinding {
+        /// Each to its own, where the scheduler gave the job just as many as it asked for.
+        #[default]
+        Auto = "auto",
+        /// Each may use all of the job's CPUs on its node.
+        None = "none",
+    }
+}
+
+vocabulary! {
     /// Which scheduler takes the job.
     #[derive(Default)]
     pub enum SchedulerKind {

@@ -9,8 +9,9 @@ use crate::foundation::units::{Bytes, Walltime};
 use crate::image::choice::Wanted;
 use crate::image::flags::Container;
 use crate::job::{
-    ArraySpec, Begin, Conda, DependencyKind, EnvVar, Framework, Inherit, JobId, Launcher, Mail,
-    Provenance, RunId, SchedulerKind, StorageClass, TimingPattern, Workload, gpus_on_node,
+    ArraySpec, Begin, Conda, CpuBinding, DependencyKind, EnvVar, Framework, Inherit, JobId,
+    Launcher, Mail, Provenance, RunId, SchedulerKind, StorageClass, TimingPattern, Workload,
+    gpus_on_node,
 };
 use crate::record::{Forecast, Identity, RunImage, RunRecord};
 
@@ -185,12 +186,6 @@ pub struct MeetingPlan {
     pub ports: (u16, u16),
 }
 
-impl MeetingPlan {
-    fn is_default(&self) -> bool {
-        *self == Self::default()
-    }
-}
-
 impl Default for MeetingPlan {
     fn default() -> Self {
         Self {
@@ -290,8 +285,11 @@ pub struct Plan {
     /// Time between two writings of the node record, in seconds.
     pub record_seconds: u64,
     /// How the nodes of a distributed training find each other.
-    #[serde(default, skip_serializing_if = "MeetingPlan::is_default")]
+    #[serde(default, skip_serializing_if = "crate::record::is_default")]
     pub meeting: MeetingPlan,
+    /// Whether ranks that dlrun starts are bound to CPUs.
+    #[serde(default, skip_serializing_if = "crate::record::is_default")]
+    pub cpu_binding: CpuBinding,
     /// TERM to KILL of local jobs, in seconds.
     pub kill_wait_seconds: u64,
     /// Where records go, absolute.

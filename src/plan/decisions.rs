@@ -55,6 +55,7 @@ impl<'a> Resolver<'a> {
             nvml_library: settings.nvml_library().map(text),
             record_seconds: settings.record_interval().as_secs(),
             meeting: meeting(settings),
+            cpu_binding: spec.run.bind,
             kill_wait_seconds: settings.local_kill_wait().as_secs(),
             state_dir: text(settings.state_dir()),
             dlrun: text(settings.node_dlrun().unwrap_or(&facts.dlrun)),

@@ -79,7 +79,7 @@ pub use usage::{EpochSummary, Usage, summarise_epochs};
 use serde::{Deserialize, Serialize};
 
 /// Says whether a value need not be written, as reading restores it.
-fn is_default<T: Default + PartialEq>(value: &T) -> bool {
+pub(crate) fn is_default<T: Default + PartialEq>(value: &T) -> bool {
     *value == T::default()
 }
 

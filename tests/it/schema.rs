@@ -203,7 +203,7 @@ fn words_of_the_reader_are_those_of_the_schema() {
 const GOOD: &[&str] = &[
     "",
     "workdir = \"a b\"\nenv = { A = \"\", _B1 = \"x y\" }\nmodules = [\"gcc/13.2\", \"a@b=c\"]",
-    "inherit = \"all\"",
+    "inherit = \"all\"\nbind = \"none\"",
     "inherit = [\"A\", \"B\"]\nlauncher = \"none\"\nidle_nodes = true",
     "[resources]\nnodes = 100000\ntasks_per_node = 4096\ncpus_per_task = 65_536",
     "[resources]\nnodes = { max = 4 }",

@@ -11,6 +11,7 @@ mod columns;
 mod commands;
 mod conditions;
 mod contained;
+mod cpu_place;
 mod gpu;
 mod host;
 pub mod identity;
@@ -29,6 +30,7 @@ pub use baseline::Baseline;
 pub use cgroup::JobCgroup;
 pub use conditions::{affinity, cpus_effective, memory_available, node_cpu_us, storage_class};
 pub use contained::runs_in_container;
+pub use cpu_place::by_place;
 pub use gpu::{
     GpuCondition, GpuError, GpuProcess, GpuRead, GpuReader, GpuReport, GpuState, GpuWatch, GpuXid,
     Nvml, WatchPace, allocated_gpus, gpu_driver_present,

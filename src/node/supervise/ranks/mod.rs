@@ -18,6 +18,7 @@ mod store;
 mod wire;
 
 use std::ffi::OsString;
+use std::path::Path;
 use std::sync::mpsc::RecvTimeoutError;
 use std::time::{Duration, Instant};
 
@@ -39,6 +40,7 @@ use super::events;
 use super::output::inherited_file;
 use super::signals::{Sender, Signals};
 use crate::foundation::clock::now_ms;
+use crate::job::CpuBinding;
 use crate::launch::{Launch, Meeting, Worker, launcher_for};
 use crate::observe::monitor;
 use crate::plan::{hidden_values, masked_line};
@@ -120,6 +122,7 @@ fn agenda(group: &Group, context: &Context, launch: &dyn Launch) -> Agenda {
     let gpus = gpus.split(',').filter(|gpu| !gpu.is_empty());
     let gpus: Vec<String> = gpus.map(str::to_owned).collect();
     let cpus = monitor::allowed_cpus().unwrap_or_default();
+    let cpus = monitor::by_place(cpus, Path::new("/sys"));
     let plan = context.plan.as_ref().map(|plan| plan.meeting.clone());
     let plan = plan.unwrap_or_default();
     let newcomer = Newcomer {
@@ -259,8 +262,9 @@ impl Node<'_> {
 
     /// CPUs of a rank, where the scheduler gave the job just those that it asked for: else others may use them too.
     fn bound_to(&self, worker: &Worker) -> Vec<u32> {
-        let resources = self.context.plan.as_ref().map(|plan| &plan.resources);
-        let each = resources.and_then(|resources| resources.cpus_per_task);
+        let plan = self.context.plan.as_ref();
+        let plan = plan.filter(|plan| plan.cpu_binding == CpuBinding::Auto);
+        let each = plan.and_then(|plan| plan.resources.cpus_per_task);
         let share = worker
             .rank
             .as_ref()
