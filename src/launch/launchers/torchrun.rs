@@ -11,21 +11,17 @@ impl Launch for Torchrun {
         let mut variables = vec![
             ("PET_NNODES", rank.nodes.to_string()),
             ("PET_NPROC_PER_NODE", rank.local_world.to_string()),
-            ("PET_RDZV_BACKEND", "c10d".to_owned()),
+            // The agents keep the nodes' order; c10d's rendezvous numbers them by their addresses as text.
+            ("PET_RDZV_BACKEND", "static".to_owned()),
+            ("PET_NODE_RANK", rank.node.to_string()),
             ("PET_RDZV_ID", meeting.name.clone()),
-            // Which node is the host of the store does not depend on how it writes its own name.
-            (
-                "PET_RDZV_CONF",
-                format!("is_host={}", u8::from(rank.node == 0)),
-            ),
             // A rank that fails ends the run: what is to be repeated is the scheduler's business.
             ("PET_MAX_RESTARTS", "0".to_owned()),
         ];
-        variables.extend(
-            meeting
-                .first()
-                .map(|first| ("PET_RDZV_ENDPOINT", first.to_string())),
-        );
+        if let Some(first) = meeting.first() {
+            variables.push(("PET_MASTER_ADDR", first.ip().to_string()));
+            variables.push(("PET_MASTER_PORT", first.port().to_string()));
+        }
         variables
     }
 
@@ -122,7 +118,17 @@ mod tests {
         assert!(
             workers[0]
                 .variables
-                .contains(&("PET_RDZV_ENDPOINT", "10.0.0.1:30000".to_owned()))
+                .contains(&("PET_MASTER_ADDR", "10.0.0.1".to_owned()))
         );
+    }
+
+    #[test]
+    fn agents_keep_the_order_of_the_nodes() {
+        let meeting = meeting(&[2, 1]);
+        for (node, number) in [(0, "0"), (1, "1")] {
+            let variables = &Torchrun.workers(node, &meeting)[0].variables;
+            assert!(variables.contains(&("PET_NODE_RANK", number.to_owned())));
+            assert!(variables.contains(&("PET_RDZV_BACKEND", "static".to_owned())));
+        }
     }
 }
