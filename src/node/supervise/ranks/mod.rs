@@ -87,6 +87,7 @@ pub fn run(argv: &[OsString], context: &Context, say: &dyn Fn(&str)) -> Result<i
         paces: Paces::new(),
         report: Report::beside_events(),
         fall: None,
+        is_cut_off: false,
         signalled_at: None,
         grace,
         say,
@@ -162,6 +163,8 @@ struct Node<'a> {
     report: Report,
     /// The failure that ends the run.
     fall: Option<Fall>,
+    /// Whether the first node is heard no more.
+    is_cut_off: bool,
     /// When somebody asked the run to end.
     signalled_at: Option<Instant>,
     grace: Duration,
@@ -465,15 +468,18 @@ impl Node<'_> {
             match news {
                 News::Stop(fall) if self.fall.is_none() => self.stop(fall),
                 News::AllOver => is_over = said_over,
-                // Nobody is left to say that all is over.
-                News::Lost(_) if said_over => is_over = true,
-                News::Lost(Some(fall)) if self.fall.is_none() => self.stop(fall),
-                News::Lost(_) => {}
+                News::Lost(fall) => {
+                    self.is_cut_off = true;
+                    if let Some(fall) = fall.filter(|_| self.fall.is_none() && !said_over) {
+                        self.stop(fall);
+                    }
+                }
                 News::Note(text) | News::Failed(text) => (self.say)(&text),
                 News::Start(..) | News::Stop(_) => {}
             }
         }
-        is_over
+        // Where the first node is lost, nobody is left to say that all is over.
+        is_over || said_over && self.is_cut_off
     }
 }
 
