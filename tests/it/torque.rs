@@ -477,9 +477,9 @@ fn refusal_of_another_node_is_the_cause() {
 fn a_node_that_says_nothing_was_killed() {
     let env = TestEnv::new();
     let _ = torque(&env, RUNS);
-    let _ = env
-        .fake("pbsdsh")
-        .hook("shift; env -i PATH=\"$PATH\" HOME=\"$HOME\" PBS_NODENUM=0 \"$@\"");
+    let _ = env.fake("pbsdsh").hook(
+        "shift; env -i PATH=\"$PATH\" HOME=\"$HOME\" PBS_NODENUM=0 \"$@\"; mkdir \"${2%/*}/rank.1\"",
+    );
     // The script waits five seconds for what the other node may have written, a tenth at a time.
     let waits = env.fake("sleep");
     let id = submitted(&env, &job(&env, "true", "launcher = \"each\"", "nodes = 2"));
@@ -489,6 +489,22 @@ fn a_node_that_says_nothing_was_killed() {
     let end = fs::read_to_string(env.run_dir(&id).join("0.0/end.json")).expect("a mark");
     assert!(end.contains("\"exit_code\":137"), "{end}");
     assert!(waits.calls().len() >= 50, "{}", waits.calls().len());
+}
+
+#[test]
+fn node_that_never_began_is_the_cause() {
+    let env = TestEnv::new();
+    let _ = torque(&env, RUNS);
+    let _ = env
+        .fake("pbsdsh")
+        .hook("shift; env -i PATH=\"$PATH\" HOME=\"$HOME\" PBS_NODENUM=0 \"$@\"");
+    let _ = env.fake("sleep");
+    let id = submitted(&env, &job(&env, "true", "launcher = \"each\"", "nodes = 2"));
+    env.wait_state(&id, "failed");
+    let status = env.show(&id)["status"].clone();
+    assert_eq!(status["exit"]["code"], 69, "{status}");
+    let text = status["cause"]["text"].as_str().expect("a text");
+    assert!(text.contains("did not start the command on n2"), "{text}");
 }
 
 #[test]

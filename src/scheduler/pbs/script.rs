@@ -202,13 +202,17 @@ dlrun_on_each() { # dlrun_on_each WORD...: runs the words on every node
     forget=$!
     while wait "$dsh"; [ $? -gt 128 ] && kill -0 "$dsh" 2> /dev/null; do :; done
     for ((at = 0; at < of; at++)); do
-        # What another node wrote may take a moment to be seen here. One that wrote nothing was killed.
+        # What another node wrote may take a moment to be seen here. One that began and wrote no code was killed.
         until ls "$dlrun_dir" > /dev/null && [ -e "$dlrun_dir/code.$at" ]; do
             [ "$tenths" -lt 50 ] || break
             sleep 0.1
             tenths=$((tenths + 1))
         done
         at_code=137
+        if [ ! -d "$dlrun_dir/rank.$at" ]; then
+            at_code=69
+            [ -s "$dlrun_dir/why" ] || echo "pbsdsh did not start the command on ${dlrun_hosts[at]}, or $dlrun_dir is not seen there" > "$dlrun_dir/why"
+        fi
         [ ! -e "$dlrun_dir/code.$at" ] || read -r at_code < "$dlrun_dir/code.$at"
         [ "$at_code" -le "$code" ] || code=$at_code
     done
