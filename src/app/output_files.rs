@@ -5,8 +5,8 @@ use std::path::PathBuf;
 use crate::app::error::{Error, failure};
 use crate::app::track::{Tracked, output_path};
 use crate::job::{ArraySpec, JobState};
-use crate::record::NodeRecord;
 use crate::record::rundir::RunDir;
+use crate::record::{NodeRecord, RankRecord};
 
 /// A file of output.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -152,10 +152,17 @@ fn of_rank(
     nodes: &[NodeRecord],
     rank: u32,
 ) -> Result<Vec<OutputFile>, Error> {
-    let mut ranks = nodes
+    let ranks = nodes
         .iter()
         .flat_map(|node| node.ranks.iter().map(move |rank| (node, rank)));
-    let Some((node, found)) = ranks.find(|(_, known)| known.rank == rank) else {
+    // An agent's file has the output of the ranks that it starts: its own number and those up to the next agent's.
+    let has_it = |known: &RankRecord| {
+        known.rank == rank
+            || known.role.as_deref() == Some("agent")
+                && (known.rank..known.world_size).contains(&rank)
+    };
+    let found = ranks.filter(|(_, known)| has_it(known));
+    let Some((node, found)) = found.max_by_key(|(_, known)| known.rank) else {
         return Err(
             failure!(Missing, "the run has no output of a rank {rank}").hinted(
                 "`dlrun show` says how many ranks it has; `dlrun logs` without --rank shows rank 0",

@@ -153,6 +153,25 @@ fn each_launcher_gives_its_variables_to_every_rank() {
 }
 
 #[test]
+fn output_of_a_rank_that_an_agent_starts_is_the_agents() {
+    let env = TestEnv::new();
+    let _ = env
+        .fake("python3")
+        .hook("echo agent $PET_NODE_RANK of $PET_NNODES, $PET_NPROC_PER_NODE ranks");
+    let run = job(&env, "true", "torchrun", "nodes = 2\ntasks_per_node = 2");
+    env.wait_state(&run, "completed");
+    let log = |rank: &str| env.dlrun(["logs", &run, "--rank", rank]).run();
+    for (rank, agent) in [("0", 0), ("1", 0), ("2", 1), ("3", 1)] {
+        let text = log(rank).code(0).text();
+        assert!(
+            text.contains(&format!("agent {agent} of 2, 2 ranks")),
+            "{rank}: {text}"
+        );
+    }
+    let _ = log("4").code(66);
+}
+
+#[test]
 fn helpers_of_mxnet_end_with_the_workers() {
     let env = TestEnv::new();
     let script = "[ $DMLC_ROLE = worker ] || exec sleep 600";
