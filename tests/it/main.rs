@@ -77,6 +77,7 @@ mod node_store;
 mod observations;
 mod openpbs;
 mod openpbs_real;
+mod pbs_real;
 mod protocol;
 mod pyenv;
 mod recipes;

@@ -17,6 +17,7 @@ use dlrun::scheduler::{JobRef, Scheduler};
 use nix::unistd::User;
 use serde_json::Value;
 
+use crate::pbs_real::{self, Site as _};
 use crate::support::env::install;
 use crate::support::same::compare;
 use crate::support::{DLRUN, wait_for, wait_for_some};
@@ -157,6 +158,20 @@ impl Site {
         let file = self.path("plain.sh");
         fs::write(&file, format!("#!/bin/bash\n{script}\n")).expect("root may");
         file
+    }
+}
+
+impl pbs_real::Site for Site {
+    fn path(&self, name: &str) -> PathBuf {
+        self.path(name)
+    }
+
+    fn dlrun(&self, args: &[&str]) -> Output {
+        self.dlrun(args)
+    }
+
+    fn described(&self, job: &str) -> String {
+        self.pbs("qstat", &["-f", "-x", job])
     }
 }
 
@@ -390,7 +405,7 @@ fn refusals_and_a_server_that_is_away_are_told_apart() {
     let file = site.job("true", "");
     let output = site
         .command(&site.path("dlrun"))
-        .env("PBS_SERVER", "localhost")
+        .env("PBS_SERVER", "localhost:1")
         .arg("submit")
         .arg(&file)
         .output();
@@ -476,4 +491,52 @@ fn converted_scripts_find_what_qsub_gives_them() {
         "openpbs".as_ref(),
         scripts.as_os_str(),
     ]);
+}
+
+#[test]
+#[ignore = "needs OpenPBS: DLRUN_TEST_OPENPBS_BIN, DLRUN_TEST_USER"]
+fn ranks_of_two_nodes_have_one_table_and_their_own_files() {
+    Site::new().ranks_have_one_table();
+}
+
+#[test]
+#[ignore = "needs OpenPBS: DLRUN_TEST_OPENPBS_BIN, DLRUN_TEST_USER"]
+fn killed_rank_of_another_node_is_the_cause() {
+    Site::new().killed_rank_is_the_cause();
+}
+
+#[test]
+#[ignore = "needs OpenPBS: DLRUN_TEST_OPENPBS_BIN, DLRUN_TEST_USER"]
+fn other_node_ends_soon_when_the_first_is_lost() {
+    Site::new().other_node_ends_with_the_first();
+}
+
+#[test]
+#[ignore = "needs OpenPBS: DLRUN_TEST_OPENPBS_BIN, DLRUN_TEST_USER"]
+fn cancelled_training_ends_on_all_nodes() {
+    Site::new().cancel_ends_all_ranks();
+}
+
+#[test]
+#[ignore = "needs OpenPBS: DLRUN_TEST_OPENPBS_BIN, DLRUN_TEST_USER"]
+fn scheduler_knows_no_secret_of_a_training() {
+    Site::new().scheduler_knows_no_secret();
+}
+
+#[test]
+#[ignore = "needs OpenPBS: DLRUN_TEST_OPENPBS_BIN, DLRUN_TEST_USER"]
+fn two_jobs_on_the_same_nodes_do_not_meet_each_other() {
+    Site::new().two_jobs_stay_apart();
+}
+
+#[test]
+#[ignore = "needs OpenPBS and PyTorch: docs/testing.md"]
+fn pytorch_trains_with_equal_weights_on_all_ranks() {
+    Site::new().pytorch_trains("ddp");
+}
+
+#[test]
+#[ignore = "needs OpenPBS and PyTorch: docs/testing.md"]
+fn ranks_of_torchrun_follow_the_nodes() {
+    Site::new().pytorch_trains("torchrun");
 }

@@ -15,6 +15,7 @@ use dlrun::scheduler::torque::TORQUE;
 use nix::unistd::User;
 use serde_json::{Value, json};
 
+use crate::pbs_real::{self, Site as _};
 use crate::support::env::install;
 use crate::support::same::compare;
 use crate::support::{DLRUN, wait_for, wait_for_some};
@@ -176,6 +177,20 @@ impl Drop for Site {
                 self.pbs(true, "qdel", &[job]);
             }
         }
+    }
+}
+
+impl pbs_real::Site for Site {
+    fn path(&self, name: &str) -> PathBuf {
+        self.path(name)
+    }
+
+    fn dlrun(&self, args: &[&str]) -> Output {
+        self.dlrun(args)
+    }
+
+    fn described(&self, job: &str) -> String {
+        text(&self.pbs(true, "qstat", &["-f", job]))
     }
 }
 
@@ -436,21 +451,22 @@ fn two_nodes_have_their_own_outputs_and_exit_codes() {
             .any(|name| name.to_string_lossy().ends_with(".nodes")),
         "{left:?}"
     );
-    // Cancelling reaches both.
-    let sleeper = site.submit(
-        "trap 'echo told; exit 5' TERM; echo begun; sleep 60 & wait",
+    // Cancelling reaches both. Torque kills what runs on the other node a few milliseconds after its TERM.
+    let ticker = site.submit(
+        "while sleep 0.1; do echo alive; done",
         "launcher = \"each\"",
         "nodes = 2\nwalltime = \"5m\"",
     );
-    let outputs = [0, 1].map(|number| sleeper.output.with_extension(format!("{number}.out")));
+    let lengths =
+        || [0, 1].map(|number| read(&ticker.output.with_extension(format!("{number}.out"))).len());
     wait_for("both to begin", || {
-        outputs.iter().all(|path| read(path).contains("begun"))
+        lengths().iter().all(|length| *length > 0)
     });
-    assert!(site.dlrun(&["cancel", &sleeper.run]).status.success());
-    assert_eq!(site.wait(&sleeper.run), Some(15));
-    for path in &outputs {
-        wait_for("the signal", || read(path).contains("told"));
-    }
+    assert!(site.dlrun(&["cancel", &ticker.run]).status.success());
+    assert_eq!(site.wait(&ticker.run), Some(15));
+    let written = lengths();
+    std::thread::sleep(std::time::Duration::from_secs(1));
+    assert_eq!(lengths(), written, "one goes on");
 }
 
 #[test]
@@ -701,4 +717,52 @@ fn converted_scripts_find_what_qsub_gives_them() {
         "torque".as_ref(),
         scripts.as_os_str(),
     ]);
+}
+
+#[test]
+#[ignore = "needs Torque: DLRUN_TEST_TORQUE_BIN, DLRUN_TEST_USER"]
+fn ranks_of_two_nodes_have_one_table_and_their_own_files() {
+    Site::new().ranks_have_one_table();
+}
+
+#[test]
+#[ignore = "needs Torque: DLRUN_TEST_TORQUE_BIN, DLRUN_TEST_USER"]
+fn killed_rank_of_another_node_is_the_cause() {
+    Site::new().killed_rank_is_the_cause();
+}
+
+#[test]
+#[ignore = "needs Torque: DLRUN_TEST_TORQUE_BIN, DLRUN_TEST_USER"]
+fn other_node_ends_soon_when_the_first_is_lost() {
+    Site::new().other_node_ends_with_the_first();
+}
+
+#[test]
+#[ignore = "needs Torque: DLRUN_TEST_TORQUE_BIN, DLRUN_TEST_USER"]
+fn cancelled_training_ends_on_all_nodes() {
+    Site::new().cancel_ends_all_ranks();
+}
+
+#[test]
+#[ignore = "needs Torque: DLRUN_TEST_TORQUE_BIN, DLRUN_TEST_USER"]
+fn scheduler_knows_no_secret_of_a_training() {
+    Site::new().scheduler_knows_no_secret();
+}
+
+#[test]
+#[ignore = "needs Torque: DLRUN_TEST_TORQUE_BIN, DLRUN_TEST_USER"]
+fn two_jobs_on_the_same_nodes_do_not_meet_each_other() {
+    Site::new().two_jobs_stay_apart();
+}
+
+#[test]
+#[ignore = "needs Torque and PyTorch: docs/testing.md"]
+fn pytorch_trains_with_equal_weights_on_all_ranks() {
+    Site::new().pytorch_trains("ddp");
+}
+
+#[test]
+#[ignore = "needs Torque and PyTorch: docs/testing.md"]
+fn ranks_of_torchrun_follow_the_nodes() {
+    Site::new().pytorch_trains("torchrun");
 }
