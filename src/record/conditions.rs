@@ -25,6 +25,9 @@ pub struct Software {
 /// The conditions of one run on one node. What could not be read is `None`.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, Default)]
 pub struct Conditions {
+    /// The id of the kernel's boot: nodes that have the same one are one machine.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub boot_id: Option<String>,
     /// The CPUs that the command may use, as the kernel lists them, such as `0-3,8`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub affinity: Option<String>,

@@ -7,7 +7,9 @@ use std::time::Duration;
 
 use super::handover::Handover;
 use crate::job::{RunId, SchedulerVariables};
-use crate::observe::monitor::{affinity, cpus_effective, node_cpu_us, software_of, storage_class};
+use crate::observe::monitor::{
+    affinity, boot_id, cpus_effective, node_cpu_us, software_of, storage_class,
+};
 use crate::record::{Conditions, NodeRecord, Software, StorageClass};
 
 /// So often is looked for frameworks: large ones are not loaded by the first record.
@@ -41,6 +43,7 @@ impl Seen {
             .map(|former| former.conditions.clone())
             .unwrap_or_default();
         conditions.storage.clear();
+        conditions.boot_id = boot_id().ok();
         place_of_job(&mut conditions, handover);
         if former.is_none() {
             // The command may be over already; the watcher was started under the same conditions.

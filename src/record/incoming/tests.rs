@@ -99,7 +99,13 @@ fn is_derived(table: Table, name: &str) -> bool {
             asked.contains(&name) || other.contains(&name) || name.ends_with("_used")
         }
         Table::Usage => {
-            let conditions = ["affinity", "cpus_effective", "others_cpus_busy", "software"];
+            let conditions = [
+                "affinity",
+                "boot_id",
+                "cpus_effective",
+                "others_cpus_busy",
+                "software",
+            ];
             ["name", "user"].contains(&name)
                 || conditions.contains(&name)
                 || name.ends_with("_used")

@@ -365,6 +365,8 @@ columns! {
         account_used: Optional TEXT from "node.conditions ->> '$.account'";
         /// Its actual quality of service, from the same source.
         qos_used: Optional TEXT from "node.conditions ->> '$.qos'";
+        /// The id of the kernel's boot there: nodes with the same one are one machine.
+        boot_id: Optional TEXT from "node.conditions ->> '$.boot_id'";
     }
     TIMINGS of "timing" in "" {
         /// Position of the epoch in this measurement, from 0; a program may start its numbers again.
