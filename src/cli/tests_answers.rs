@@ -20,7 +20,7 @@ use super::summary::{RunAnswer, Runs};
 use crate::app::output::Envelope;
 use crate::app::{doctor, export, images, import, models, prune};
 use crate::cli::top::BoardAnswer;
-use crate::report::ReportAnswer;
+use crate::report::{ReportAnswer, ScalingStudy};
 
 /// Types that are described elsewhere, with what their JSON is.
 macro_rules! described_elsewhere {
@@ -72,7 +72,7 @@ fn schema() -> Value {
     verb!("convert", convert::ConvertedJob);
     verb!("list", Runs<list::ListedRun>);
     verb!("show", show::ShownRun);
-    verb!("report", report::WrittenReport, ReportAnswer);
+    verb!("report", report::WrittenReport, ReportAnswer, ScalingStudy);
     verb!("logs", logs::Outputs);
     verb!("wait", Runs<RunAnswer>);
     verb!("cancel", Runs<cancel::CancelledRun>);

@@ -99,8 +99,11 @@ struct ScalingPoint<'a> {
     workers: u64,
     epoch_mean_seconds: f64,
     speed_up: RatioAnswer,
-    efficiency_ratio: f64,
+    /// None of what is no scaling measurement, or has none for its baseline.
+    efficiency_ratio: Option<f64>,
     serial_fraction: Option<f64>,
+    /// Why it is none; empty: it is one.
+    not_a_scaling_measurement: Vec<String>,
 }
 
 impl<'a> ReportAnswer<'a> {
@@ -199,6 +202,7 @@ impl<'a> ScalingAnswer<'a> {
             speed_up: point.speed_up.into(),
             efficiency_ratio: point.efficiency,
             serial_fraction: point.serial_fraction,
+            not_a_scaling_measurement: point.doubts.clone(),
         });
         let by = match scaling.is_by_epochs {
             true => "epoch_seconds",

@@ -23,6 +23,11 @@ pub use bench::{
     Result, Rows,
 };
 pub use json::ReportAnswer;
+pub use scaling::{
+    Gain as ScalingGain, Kind as ScalingKind, Law as ScalingLaw, Point as ScalingPoint,
+    Sample as ScalingSample, Series as ScalingSeries, Study as ScalingStudy,
+    Target as ScalingTarget, Validity as ScalingValidity, read_published,
+};
 pub use timeline::{Curve, Curves, Timeline, Unit};
 
 use serde::Serialize;

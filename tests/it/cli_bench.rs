@@ -390,13 +390,17 @@ fn a_dry_run_tells_every_job_and_hostile_values_stay_words() {
     assert!(!env.jobs().join("hurt").exists());
 }
 
-/// The matrices of `jobs/bench`: every cell is a job file that says what it must.
+/// The matrices of `jobs`: every cell is a job file that says what it must.
 #[test]
 fn the_matrices_of_the_example_are_valid() {
-    for (name, cells) in [("mnist", 32), ("resnet50", 2)] {
-        let path = Path::new(env!("CARGO_MANIFEST_DIR")).join(format!("jobs/bench/{name}.toml"));
+    for (name, cells) in [
+        ("bench/mnist", 32),
+        ("bench/resnet50", 2),
+        ("distributed/scaling", 15),
+    ] {
+        let path = Path::new(env!("CARGO_MANIFEST_DIR")).join(format!("jobs/{name}.toml"));
         let text = fs::read_to_string(&path).expect("it is there");
-        let matrix = dlrun::learn::bench::parse(&text, name).expect("valid");
+        let matrix = dlrun::learn::bench::parse(&text, "name").expect("valid");
         assert_eq!(matrix.len(), cells, "{name}");
         for number in 0..cells {
             let cell = matrix.cell(number).expect("all names are known");

@@ -29,6 +29,7 @@ mod cli_model;
 mod cli_plan;
 mod cli_render;
 mod cli_report;
+mod cli_scaling;
 mod cli_series;
 mod cli_show;
 mod cli_submit;

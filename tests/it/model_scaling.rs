@@ -10,7 +10,7 @@ use crate::support::tell;
 
 #[derive(Deserialize)]
 struct File {
-    set: Vec<Set>,
+    series: Vec<Set>,
 }
 
 #[derive(Deserialize)]
@@ -22,12 +22,13 @@ struct Set {
     device: String,
     samples: Option<u64>,
     batch: Option<u64>,
-    batch_per_worker: Option<u64>,
+    batch_per_rank: Option<u64>,
     points: Vec<Point>,
 }
 
 #[derive(Deserialize)]
 struct Point {
+    #[serde(rename = "ranks")]
     workers: u32,
     nodes: u32,
     seconds: Option<f64>,
@@ -57,7 +58,7 @@ impl Set {
         let gpu = self.device == "gpu";
         let per_node = point.workers / point.nodes;
         let batch = self.batch.or(self
-            .batch_per_worker
+            .batch_per_rank
             .map(|each| each * u64::from(point.workers)));
         let mut bits = [0; 10];
         bits[2..].copy_from_slice(&number.to_be_bytes());
@@ -162,8 +163,14 @@ struct Row {
 }
 
 fn published() -> Vec<Set> {
-    let text = include_str!("../fixtures/model/published-scaling.toml");
-    toml::from_str::<File>(text).expect("the fixture").set
+    let texts = [
+        include_str!("../fixtures/model/published-scaling.toml"),
+        include_str!("../fixtures/model/published-snow.toml"),
+    ];
+    let sets = texts.map(|text| toml::from_str::<File>(text).expect("the fixture").series);
+    // A point alone has no others to be predicted from.
+    let sets = sets.into_iter().flatten();
+    sets.filter(|set| set.points.len() > 1).collect()
 }
 
 /// Tells each point of a set from its others; `others` are the runs of the other sets.

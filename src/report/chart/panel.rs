@@ -121,13 +121,13 @@ fn scale(html: &mut Html, ticks: &Ticks, height: u32) {
     });
 }
 
-/// The time axis below panels.
-pub(in crate::report) fn time_axis(html: &mut Html, clock: &Clock) {
+/// The axis below panels.
+pub(in crate::report) fn axis_below(html: &mut Html, ticks: &Ticks) {
     let hidden = [("class", "panel axis"), ("aria-hidden", "true")];
     html.element("div", &hidden, |html| {
         html.leaf("span", &[], "");
         let plot = [("class", "plot"), ("width", "100%"), ("height", "22")];
-        html.element("svg", &plot, |html| clock.ticks.labels(html));
+        html.element("svg", &plot, |html| ticks.labels(html));
     });
 }
 

@@ -4,9 +4,9 @@ use super::{Html, epochs, label, table};
 use crate::foundation::statistics::Ratio;
 use crate::report::compare::{RATIO_HEADS, Row, SIGNIFICANT};
 use crate::report::number::{
-    change, count, counted, interval, or_unknown, probability, range, short, three,
+    UNKNOWN, change, count, counted, interval, or_unknown, probability, range, short, three,
 };
-use crate::report::scaling::{Kind, Scaling};
+use crate::report::scaling::{Kind, NO_CLAIM, Scaling};
 use crate::report::unlike::condition_text;
 use crate::report::{Findings, Run};
 
@@ -186,6 +186,15 @@ fn verdict(row: &Row) -> String {
 fn scaling(html: &mut Html, findings: &Findings<'_>, scaling: &Scaling) {
     let basis = basis(findings, scaling);
     html.leaf("p", &[], &format!("{basis} {}", kind(scaling.kind)));
+    for point in scaling
+        .points
+        .iter()
+        .filter(|point| !point.doubts.is_empty())
+    {
+        let name = label(point.run, &findings.report.runs[point.run]);
+        let text = format!("{name} is {NO_CLAIM}: {}.", point.doubts.join("; "));
+        html.paragraph("unlike", &text);
+    }
     let rows: Vec<Vec<String>> = scaling
         .points
         .iter()
@@ -198,7 +207,11 @@ fn scaling(html: &mut Html, findings: &Findings<'_>, scaling: &Scaling) {
                 short(point.seconds),
                 format!("{:.2}", point.speed_up.ratio),
                 interval(point.speed_up.bounds, |bound| format!("{bound:.2}")),
-                format!("{:.1} %", point.efficiency * 100.0),
+                match (point.efficiency, point.doubts.is_empty()) {
+                    (Some(efficiency), _) => format!("{:.1} %", efficiency * 100.0),
+                    (None, true) => UNKNOWN.to_owned(),
+                    (None, false) => NO_CLAIM.to_owned(),
+                },
                 or_unknown(point.serial_fraction, three),
             ]
         })

@@ -3,6 +3,7 @@
 mod comparison;
 mod epochs;
 mod run;
+mod scaling;
 mod style;
 mod table;
 mod timelines;

@@ -3,7 +3,7 @@
 use super::{Html, epochs, table};
 use crate::record::{GpuUsage, NodeRecord};
 use crate::report::chart::clock::Clock;
-use crate::report::chart::panel::{Panel, curve, time_axis};
+use crate::report::chart::panel::{Panel, axis_below, curve};
 use crate::report::chart::ticks::values;
 use crate::report::insight::{Request, effective_cpus};
 use crate::report::number::{byte_unit, duration, instant, real, seconds_between, short};
@@ -114,7 +114,7 @@ fn node(html: &mut Html, run: &Run, node: &Node, clock: &Clock, has_epochs: bool
             html.leaf("figcaption", &[], &caption(clock, timeline));
         }
         panels.iter().for_each(|panel| panel.write(html));
-        time_axis(html, clock);
+        axis_below(html, &clock.ticks);
     });
 }
 

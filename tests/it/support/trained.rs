@@ -32,6 +32,8 @@ pub(crate) struct Trained {
     pub(crate) interval_ms: u64,
     pub(crate) batch_size: Option<u64>,
     pub(crate) gpu_name: String,
+    /// Where its nodes say which boot they are of; `true`: all of the same.
+    pub(crate) shares_a_machine: Option<bool>,
     /// Whether it tells its times.
     pub(crate) is_timed: bool,
     pub(crate) is_running: bool,
@@ -56,6 +58,7 @@ impl Trained {
             interval_ms: 1000,
             batch_size: Some(256),
             gpu_name: "NVIDIA H200".to_owned(),
+            shares_a_machine: Some(false),
             is_timed: true,
             is_running: false,
             has_trouble: false,
@@ -196,7 +199,10 @@ impl Trained {
             record.ended_at_ms = Some(end_ms);
             record.exit = Some(ExitStatus::Code(0));
         }
+        let machine = |shared| if shared { 1 } else { node };
         record.conditions = Conditions {
+            boot_id: (self.shares_a_machine)
+                .map(|shared| format!("0b3cf2a4-{:04}", machine(shared))),
             affinity: Some(format!("0-{}", self.cpus - 1)),
             cpus_effective: Some(self.cpus as f64),
             others_cpus_busy: Some(0.4),

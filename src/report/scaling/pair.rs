@@ -2,16 +2,17 @@
 
 use serde::Serialize;
 
-use super::Run;
-use super::compare::{Row, samples_of_mean_epoch};
-use super::number::real;
+use super::sample::doubts;
 use crate::foundation::statistics::Ratio;
+use crate::report::Run;
+use crate::report::compare::{Row, samples_of_mean_epoch};
+use crate::report::number::real;
 
 /// What stayed the same meanwhile.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 #[serde(rename_all = "snake_case")]
-pub(super) enum Kind {
+pub enum Kind {
     /// The batch of all workers together.
     Strong,
     /// The batch of each worker.
@@ -20,38 +21,52 @@ pub(super) enum Kind {
     Unknown,
 }
 
+impl Kind {
+    /// Its name.
+    #[must_use]
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Strong => "strong",
+            Self::Weak => "weak",
+            Self::Unknown => "unknown",
+        }
+    }
+}
+
 /// One run of a scaling study.
 #[derive(Debug, Clone, PartialEq)]
-pub(super) struct Point {
+pub(in crate::report) struct Point {
     /// Which run, by its place in the report.
-    pub(super) run: usize,
-    pub(super) workers: u64,
+    pub(in crate::report) run: usize,
+    pub(in crate::report) workers: u64,
     /// Mean of its steady epochs, in seconds.
-    pub(super) seconds: f64,
+    pub(in crate::report) seconds: f64,
     /// How many times as fast as the baseline: by samples a second where those are known, else by the time of an epoch.
-    pub(super) speed_up: Ratio,
-    /// Speed-up over the growth of the workers.
-    pub(super) efficiency: f64,
-    /// The serial fraction; `None` of the baseline, and with weak scaling, of which it says nothing.
-    pub(super) serial_fraction: Option<f64>,
+    pub(in crate::report) speed_up: Ratio,
+    /// Speed-up over the growth of the workers; `None` where this or the baseline is no scaling measurement.
+    pub(in crate::report) efficiency: Option<f64>,
+    /// The serial fraction; `None` also of the baseline, and with weak scaling, of which it says nothing.
+    pub(in crate::report) serial_fraction: Option<f64>,
+    /// Why it is no scaling measurement; empty: it is one.
+    pub(in crate::report) doubts: Vec<String>,
 }
 
 /// Runs with different numbers of workers.
 #[derive(Debug, Clone, PartialEq)]
-pub(super) struct Scaling {
+pub(in crate::report) struct Scaling {
     /// What grew from run to run: `nodes` or `GPUs`.
-    pub(super) workers: &'static str,
-    pub(super) kind: Kind,
+    pub(in crate::report) workers: &'static str,
+    pub(in crate::report) kind: Kind,
     /// The run with the fewest workers, by its place in the report.
-    pub(super) baseline: usize,
+    pub(in crate::report) baseline: usize,
     /// True where speed is that of the epochs alone, since the samples of an epoch are not known of all.
-    pub(super) is_by_epochs: bool,
+    pub(in crate::report) is_by_epochs: bool,
     /// Fewest workers first.
-    pub(super) points: Vec<Point>,
+    pub(in crate::report) points: Vec<Point>,
 }
 
 /// The scaling among runs; `None` where all that are timed have the same number of workers.
-pub(super) fn scaling(runs: &[Run], rows: &[Row]) -> Option<Scaling> {
+pub(in crate::report) fn scaling(runs: &[Run], rows: &[Row]) -> Option<Scaling> {
     let timed = |place: &usize| rows[*place].spread.is_some_and(|spread| spread.mean > 0.0);
     let mut places: Vec<usize> = (0..runs.len()).filter(timed).collect();
     let differs = |count: fn(&Run) -> u64| {
@@ -101,13 +116,16 @@ fn point(
     }
     let growth = real(count(&runs[place])) / real(count(&runs[baseline]));
     let serial = (1.0 / speed_up.ratio - 1.0 / growth) / (1.0 - 1.0 / growth);
+    let is_sound = doubts(&runs[place]).is_empty() && doubts(&runs[baseline]).is_empty();
     Some(Point {
         run: place,
         workers: count(&runs[place]),
         seconds: own.mean,
-        efficiency: speed_up.ratio / growth,
-        serial_fraction: Some(serial).filter(|serial| serial.is_finite() && kind != Kind::Weak),
+        efficiency: is_sound.then_some(speed_up.ratio / growth),
+        serial_fraction: Some(serial)
+            .filter(|serial| is_sound && serial.is_finite() && kind != Kind::Weak),
         speed_up,
+        doubts: doubts(&runs[place]),
     })
 }
 
@@ -147,6 +165,15 @@ mod tests {
             .map(|(nodes, batch, seconds)| {
                 let mut run = timed(&[2.0 * seconds, *seconds, *seconds]);
                 run.record.nodes = *nodes;
+                run.nodes = (0..*nodes)
+                    .map(|number| {
+                        let mut node = run.nodes[0].clone();
+                        node.record.key.node = format!("n{number}");
+                        node.record.host.cpus = Some(8);
+                        node.record.conditions.boot_id = Some(format!("boot-{number}"));
+                        node
+                    })
+                    .collect();
                 run.record.workload.batch_size = Some(*batch);
                 derived(run)
             })
@@ -167,11 +194,11 @@ mod tests {
         };
         assert_eq!(
             (one.speed_up.ratio, one.efficiency, one.serial_fraction),
-            (1.0, 1.0, None)
+            (1.0, Some(1.0), None)
         );
         let close = |a: f64, b: f64| assert!((a - b).abs() < 5e-3, "{a} is not {b}");
         close(two.speed_up.ratio, 1.595);
-        close(two.efficiency, 0.797);
+        close(two.efficiency.expect("machines of their own"), 0.797);
         close(two.serial_fraction.expect("two nodes"), 0.254);
     }
 

@@ -1,0 +1,644 @@
+//! Series of measurements on more and more ranks: what each size gains over one rank and over one full node.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use serde::Serialize;
+
+use super::law::{LEAST_SIZES, fitted};
+use super::pair::Kind;
+use super::sample::{Group, Sample, mean_of};
+use crate::foundation::statistics::{Ratio, Spread, median};
+use crate::job::RunId;
+use crate::report::insight::unlike;
+use crate::report::number::{counted, real};
+
+/// What a report on scaling holds.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+pub struct Study {
+    /// When it was written, in Unix milliseconds UTC.
+    pub written_at_ms: u64,
+    /// The metric and value that trainings were to reach.
+    pub target: Option<String>,
+    /// What the reader must know of it as a whole.
+    pub remarks: Vec<String>,
+    /// The series.
+    pub series: Vec<Series>,
+}
+
+/// One training on different numbers of ranks.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+pub struct Series {
+    /// Network and data set, else the program.
+    pub program: String,
+    /// Framework, version and compiler.
+    pub framework: Option<String>,
+    /// `CPU` or `GPU`, with the models.
+    pub device: String,
+    /// The image; none: no container.
+    pub image: Option<String>,
+    /// What started the ranks.
+    pub launcher: Option<String>,
+    /// Where it was published; none: own runs.
+    pub source: Option<String>,
+    /// Strong: `batch` is that of all workers; weak: of each.
+    pub kind: Kind,
+    /// Samples of a step.
+    pub batch: Option<u64>,
+    /// What the points' `workers` are: `ranks` or `GPUs`.
+    pub counted: &'static str,
+    /// What speed is compared by: `samples_per_second`, `epoch_seconds` or `nothing`.
+    pub by: &'static str,
+    /// Why some of its points are no scaling measurements; empty: all are.
+    pub not_a_scaling_measurement: Vec<String>,
+    /// The law fitted to its points; none of fewer than three sizes.
+    pub law: Option<Law>,
+    /// By workers, then nodes.
+    pub points: Vec<Point>,
+    /// What supports the figures.
+    pub validity: Validity,
+}
+
+/// What the performance model was fitted on. What it says is in the points.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+pub struct Law {
+    /// `performance_model`.
+    pub form: &'static str,
+    /// Measurements behind it.
+    pub observations: usize,
+    /// Different sizes among them.
+    pub sizes: usize,
+    /// Share of single runs that its intervals are to hold.
+    pub interval_ratio: f64,
+}
+
+/// All measurements of one size.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+pub struct Point {
+    /// GPUs, else ranks.
+    pub workers: u64,
+    /// Nodes.
+    pub nodes: u64,
+    /// Ranks.
+    pub ranks: u64,
+    /// GPUs.
+    pub gpus: u64,
+    /// Runs, or published figures.
+    pub n: usize,
+    /// The runs.
+    pub runs: Vec<RunId>,
+    /// Why it is no scaling measurement; empty: it is one.
+    pub not_a_scaling_measurement: Vec<String>,
+    /// Median over the runs of their mean steady epoch.
+    pub epoch_seconds: Option<f64>,
+    /// Mean samples a second of all workers, warm-up left out.
+    pub samples_per_second: Option<f64>,
+    /// Its lower bound, 95 %, Student's t over the runs; none of a single one.
+    pub samples_per_second_low: Option<f64>,
+    /// Its upper bound.
+    pub samples_per_second_high: Option<f64>,
+    /// Samples a second of each worker.
+    pub samples_per_second_each: Option<f64>,
+    /// The time in which a batch of all workers goes through.
+    pub batch_seconds: Option<f64>,
+    /// Median over the runs of their median step.
+    pub step_median_seconds: Option<f64>,
+    /// The same of the 95th percentile.
+    pub step_p95_seconds: Option<f64>,
+    /// By how much the first epoch was longer.
+    pub first_extra_seconds: Option<f64>,
+    /// Against one worker, where that was measured.
+    pub from_one: Option<Gain>,
+    /// Against one full node, where that was measured.
+    pub from_node: Option<Gain>,
+    /// The serial fraction of Karp and Flatt, against one worker, else against one full node.
+    pub serial_fraction: Option<f64>,
+    /// Samples a second by the law, or epochs a second where `by` is `epoch_seconds`.
+    pub law: Option<f64>,
+    /// Lower end of the law's interval for a single run.
+    pub law_low: Option<f64>,
+    /// Its upper end.
+    pub law_high: Option<f64>,
+    /// Energy of the GPUs over the whole run.
+    pub gpu_energy_joules: Option<f64>,
+    /// The metric that says most.
+    pub metric: Option<String>,
+    /// Its last value, the median over the runs.
+    pub metric_last: Option<f64>,
+    /// From the start to the end of the first epoch that reached the target, the median over the runs that did.
+    pub seconds_to_target: Option<f64>,
+}
+
+/// How much quicker than a baseline.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+pub struct Gain {
+    /// Workers of the baseline.
+    pub baseline_workers: u64,
+    /// Speed over that of the baseline.
+    pub speed_up: f64,
+    /// Its lower bound, 95 %; none where one side is a single run.
+    pub speed_up_low: Option<f64>,
+    /// Its upper bound.
+    pub speed_up_high: Option<f64>,
+    /// Speed-up over the growth of the workers.
+    pub efficiency_ratio: f64,
+}
+
+/// What supports the figures of a series. Of published ones nothing is known.
+#[derive(Debug, Clone, PartialEq, Serialize, Default)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+pub struct Validity {
+    /// Measurements in all.
+    pub runs: usize,
+    /// The fewest of a size.
+    pub least_repeats: usize,
+    /// Runs that asked for whole nodes; none: not recorded.
+    pub exclusive_runs: Option<usize>,
+    /// Median of the CPUs that others kept busy on the nodes.
+    pub others_cpus_busy_median: Option<f64>,
+    /// The most of it.
+    pub others_cpus_busy_most: Option<f64>,
+    /// Runs that a quota, heat or a limit of power held down; none: not recorded.
+    pub throttled_runs: Option<usize>,
+    /// The nodes.
+    pub nodes: Vec<String>,
+    /// Machines among them, by the boot id; none: not recorded.
+    pub machines: Option<usize>,
+    /// Python, frameworks and GPU drivers that were in use.
+    pub software: Vec<String>,
+    /// What differs between the runs besides their size.
+    pub unlike: Vec<String>,
+    /// What is not recorded of any run.
+    pub not_recorded: Vec<&'static str>,
+}
+
+impl Study {
+    /// The series among measurements; `written_at_ms` is now, in Unix milliseconds UTC.
+    #[must_use]
+    pub fn new(samples: &[Sample], target: Option<String>, written_at_ms: u64) -> Self {
+        let mut groups: BTreeMap<&Group, Vec<&Sample>> = BTreeMap::new();
+        for sample in samples {
+            groups.entry(&sample.group).or_default().push(sample);
+        }
+        let single = |group: &Group| Group {
+            launcher: None,
+            ..group.clone()
+        };
+        let started: BTreeSet<Group> = groups
+            .keys()
+            .filter(|group| group.launcher.is_some())
+            .map(|group| single(group))
+            .collect();
+        let mut series = Vec::new();
+        for (group, of_group) in &groups {
+            let mut all = of_group.clone();
+            if group.launcher.is_some() {
+                // One rank needs no launcher: it is the baseline of all of them.
+                let alone = groups.get(&single(group)).into_iter().flatten();
+                all.extend(alone.filter(|sample| sample.workers() == 1));
+            } else if started.contains(*group) {
+                all.retain(|sample| sample.workers() > 1);
+            }
+            series.extend(series_of(group, &all));
+        }
+        Self {
+            written_at_ms,
+            target,
+            remarks: Vec::new(),
+            series,
+        }
+    }
+}
+
+/// The series of a group: one for each batch of all workers that different numbers of workers had, one for each batch of a worker, and
+/// one of what is left.
+fn series_of(group: &Group, samples: &[&Sample]) -> Vec<Series> {
+    let of_worker = |sample: &Sample| {
+        let batch = sample.batch?;
+        (batch % sample.workers() == 0).then(|| batch / sample.workers())
+    };
+    let mut used: BTreeSet<usize> = BTreeSet::new();
+    let mut found = Vec::new();
+    for kind in [Kind::Strong, Kind::Weak] {
+        let batch = |sample: &Sample| match kind {
+            Kind::Strong => sample.batch.or(sample.has_fixed_work.then_some(0)),
+            _ => of_worker(sample),
+        };
+        let batches: BTreeSet<u64> = samples.iter().filter_map(|sample| batch(sample)).collect();
+        for size in batches {
+            let places = (0..samples.len()).filter(|at| batch(samples[*at]) == Some(size));
+            let places: Vec<usize> = places.collect();
+            let sizes: BTreeSet<u64> = places.iter().map(|at| samples[*at].workers()).collect();
+            if sizes.len() > 1 {
+                used.extend(&places);
+                let samples: Vec<&Sample> = places.iter().map(|at| samples[*at]).collect();
+                let batch = Some(size).filter(|size| *size > 0);
+                found.push(series(group, kind, batch, &samples));
+            }
+        }
+    }
+    let left = (0..samples.len()).filter(|at| !used.contains(at));
+    let left: Vec<&Sample> = left.map(|at| samples[at]).collect();
+    if !left.is_empty() {
+        found.push(series(group, Kind::Unknown, None, &left));
+    }
+    found
+}
+
+fn series(group: &Group, kind: Kind, batch: Option<u64>, samples: &[&Sample]) -> Series {
+    let by = match () {
+        () if samples.iter().all(|sample| sample.rate.is_some()) => "samples_per_second",
+        // Times of different work say nothing.
+        () if kind == Kind::Strong => "epoch_seconds",
+        () => "nothing",
+    };
+    let speed = |sample: &Sample| match by {
+        "samples_per_second" => sample.rate,
+        "epoch_seconds" => sample.seconds.map(|seconds| 1.0 / seconds),
+        _ => None,
+    };
+    let mut sizes: BTreeMap<(u64, u64), Vec<&Sample>> = BTreeMap::new();
+    for sample in samples {
+        let size = (sample.workers(), sample.nodes);
+        sizes.entry(size).or_default().push(sample);
+    }
+    let mut points: Vec<Point> = sizes.values().map(|samples| point(samples)).collect();
+    let speeds: Vec<Option<Spread>> = sizes
+        .values()
+        .map(|samples| {
+            Spread::of(
+                &samples
+                    .iter()
+                    .map(|sample| speed(sample))
+                    .collect::<Option<Vec<_>>>()?,
+            )
+        })
+        .collect();
+    gains(&mut points, &speeds, kind);
+    let doubts = points
+        .iter()
+        .flat_map(|point| &point.not_a_scaling_measurement);
+    let doubts: BTreeSet<String> = doubts.cloned().collect();
+    let law = law(&mut points, &sizes, speed);
+    Series {
+        program: group.program.clone(),
+        framework: group.framework.clone(),
+        device: group.device.clone(),
+        image: group.image.clone(),
+        launcher: group.launcher.clone(),
+        source: group.source.clone(),
+        kind,
+        batch,
+        counted: if samples.iter().all(|sample| sample.gpus > 0) {
+            "GPUs"
+        } else {
+            "ranks"
+        },
+        by,
+        not_a_scaling_measurement: doubts.into_iter().collect(),
+        law,
+        validity: validity(samples, &points),
+        points,
+    }
+}
+
+fn point(samples: &[&Sample]) -> Point {
+    let first = samples[0];
+    let middle = |of: &dyn Fn(&Sample) -> Option<f64>| {
+        median(samples.iter().filter_map(|sample| of(sample)).collect())
+    };
+    let rates: Option<Vec<f64>> = samples.iter().map(|sample| sample.rate).collect();
+    let rates = rates.and_then(|rates| Spread::of(&rates));
+    let (low, high) = rates.and_then(|rates| rates.bounds()).unzip();
+    let rate = rates.map(|rates| rates.mean);
+    let mut doubts: BTreeSet<String> = samples
+        .iter()
+        .flat_map(|sample| sample.doubts.iter().cloned())
+        .collect();
+    doubts.extend(mixed(samples));
+    let metric = first.metric.as_ref().map(|(name, _)| name.clone());
+    let of_metric = |sample: &Sample| {
+        let (name, value) = sample.metric.as_ref()?;
+        (Some(name) == metric.as_ref()).then_some(*value)
+    };
+    Point {
+        workers: first.workers(),
+        nodes: first.nodes,
+        ranks: first.ranks,
+        gpus: first.gpus,
+        n: samples.len(),
+        runs: samples
+            .iter()
+            .filter_map(|sample| sample.run.clone())
+            .collect(),
+        not_a_scaling_measurement: doubts.into_iter().collect(),
+        epoch_seconds: middle(&|sample| sample.seconds),
+        samples_per_second: rate,
+        samples_per_second_low: low,
+        samples_per_second_high: high,
+        samples_per_second_each: rate.map(|rate| rate / real(first.workers())),
+        batch_seconds: rate
+            .zip(first.batch)
+            .map(|(rate, batch)| real(batch) / rate),
+        step_median_seconds: middle(&|sample| sample.step_seconds.map(|step| step.0)),
+        step_p95_seconds: middle(&|sample| sample.step_seconds.map(|step| step.1)),
+        first_extra_seconds: middle(&|sample| sample.first_extra_seconds),
+        from_one: None,
+        from_node: None,
+        serial_fraction: None,
+        law: None,
+        law_low: None,
+        law_high: None,
+        gpu_energy_joules: mean_of(samples, |sample| sample.energy_joules),
+        metric_last: middle(&of_metric),
+        metric,
+        seconds_to_target: middle(&|sample| sample.seconds_to_target),
+    }
+}
+
+/// In what runs of one size differ that decides their times: they are no repeats of each other.
+fn mixed(samples: &[&Sample]) -> Option<String> {
+    let decides = |what: &str| {
+        let decisive = [
+            "program",
+            "asked",
+            "omp_num_threads",
+            "batch_size",
+            "samples",
+        ];
+        what.starts_with("arguments.") && !what.contains("seed") || decisive.contains(&what)
+    };
+    let (first, others) = samples.split_first()?;
+    let found = others
+        .iter()
+        .flat_map(|other| unlike(&first.conditions.setting, &other.conditions.setting));
+    let found: BTreeSet<String> = found
+        .map(|difference| difference.what)
+        .filter(|what| decides(what))
+        .collect();
+    let names: Vec<String> = found.into_iter().collect();
+    (!names.is_empty()).then(|| format!("its runs differ in {}", names.join(", ")))
+}
+
+/// Speed-up, efficiency and serial fraction of each point that is a scaling measurement, from those baselines that are.
+fn gains(points: &mut [Point], speeds: &[Option<Spread>], kind: Kind) {
+    let is_sound = |point: &Point| point.not_a_scaling_measurement.is_empty();
+    let find = |workers: u64| {
+        points
+            .iter()
+            .position(|point| point.workers == workers && point.nodes == 1 && is_sound(point))
+    };
+    let one = find(1);
+    // A full node has as many workers as each node of the larger runs.
+    let larger = points
+        .iter()
+        .filter(|point| point.nodes > 1 && is_sound(point));
+    let full = larger.map(|point| point.workers / point.nodes).max();
+    let node = full.and_then(find);
+    let gain = |at: usize, baseline: Option<usize>| {
+        let (own, base) = (&points[at], &points[baseline?]);
+        if !is_sound(own) || own.workers < base.workers {
+            return None;
+        }
+        let growth = real(own.workers) / real(base.workers);
+        let ratio = Ratio::of(speeds[at].as_ref()?, speeds[baseline?].as_ref()?)?;
+        let bounds = ratio.bounds.filter(|_| Some(at) != baseline);
+        Some(Gain {
+            baseline_workers: base.workers,
+            speed_up: ratio.ratio,
+            speed_up_low: bounds.map(|bounds| bounds.0),
+            speed_up_high: bounds.map(|bounds| bounds.1),
+            efficiency_ratio: ratio.ratio / growth,
+        })
+    };
+    let found: Vec<_> = (0..points.len())
+        .map(|at| (gain(at, one), gain(at, node)))
+        .collect();
+    for (point, (from_one, from_node)) in points.iter_mut().zip(found) {
+        let base = from_one.as_ref().or(from_node.as_ref());
+        let base =
+            base.filter(|base| kind == Kind::Strong && base.baseline_workers < point.workers);
+        point.serial_fraction = base.map(|base| {
+            let growth = real(point.workers) / real(base.baseline_workers);
+            (1.0 / base.speed_up - 1.0 / growth) / (1.0 - 1.0 / growth)
+        });
+        (point.from_one, point.from_node) = (from_one, from_node);
+    }
+}
+
+/// Fits the model to the points that are scaling measurements, and notes in each what it says.
+fn law(
+    points: &mut [Point],
+    sizes: &BTreeMap<(u64, u64), Vec<&Sample>>,
+    speed: impl Fn(&Sample) -> Option<f64>,
+) -> Option<Law> {
+    // Seconds of so much work: where the model is at home.
+    const WORK: f64 = 1e6;
+    let sound: Vec<usize> = (0..points.len())
+        .filter(|at| points[*at].not_a_scaling_measurement.is_empty())
+        .collect();
+    let groups: Vec<&Vec<&Sample>> = sizes.values().collect();
+    let samples: Vec<&Sample> = sound.iter().flat_map(|at| groups[*at]).copied().collect();
+    let different: BTreeSet<u64> = sound.iter().map(|at| points[*at].workers).collect();
+    if different.len() < LEAST_SIZES {
+        return None;
+    }
+    let fitted = fitted(&samples, |sample| Some(WORK / speed(sample)?))?;
+    let mut at_sample = 0;
+    for at in sound {
+        let (point, interval) = (&mut points[at], &fitted[at_sample]);
+        point.law = Some(WORK / interval.median);
+        point.law_low = Some(WORK / interval.high);
+        point.law_high = Some(WORK / interval.low);
+        at_sample += point.n;
+    }
+    Some(Law {
+        form: "performance_model",
+        observations: samples.len(),
+        sizes: different.len(),
+        interval_ratio: 0.9,
+    })
+}
+
+fn validity(samples: &[&Sample], points: &[Point]) -> Validity {
+    let own = || samples.iter().filter(|sample| sample.run.is_some());
+    let count = |is: &dyn Fn(&Sample) -> Option<bool>| {
+        let known: Vec<bool> = own().filter_map(|sample| is(sample)).collect();
+        (!known.is_empty()).then(|| known.into_iter().filter(|is| *is).count())
+    };
+    let settings = || own().map(|sample| &sample.conditions.setting);
+    let others: Vec<f64> = settings()
+        .filter_map(|setting| setting.others_cpus_busy)
+        .collect();
+    let of_each = |of: &dyn Fn(&Sample) -> Vec<String>| -> Vec<String> {
+        let all: BTreeSet<String> = own().flat_map(|sample| of(sample)).collect();
+        all.into_iter().collect()
+    };
+    let machines = of_each(&|sample| sample.conditions.boot_ids.clone()).len();
+    let software = of_each(&|sample| {
+        let setting = &sample.conditions.setting;
+        let drivers = setting
+            .gpu_drivers
+            .iter()
+            .map(|version| format!("GPU driver {version}"));
+        setting.software.iter().cloned().chain(drivers).collect()
+    });
+    let mut not_recorded = vec![
+        "straggler spread of the ranks",
+        "data wait",
+        "step p99",
+        "clocks",
+        "topology",
+    ];
+    let has = |of: fn(&Point) -> bool| points.iter().any(of);
+    let exclusive_runs = count(&|sample| sample.conditions.exclusive);
+    let throttled_runs = count(&|sample| Some(sample.conditions.throttled_seconds? > 0.0));
+    for (name, is_known) in [
+        ("steps", has(|point| point.step_median_seconds.is_some())),
+        ("energy", has(|point| point.gpu_energy_joules.is_some())),
+        ("accuracy", has(|point| point.metric.is_some())),
+        ("whole nodes", exclusive_runs.is_some()),
+        ("load of others", !others.is_empty()),
+        ("throttling", throttled_runs.is_some()),
+        ("software versions", !software.is_empty()),
+        ("machines", machines > 0),
+    ] {
+        not_recorded.extend((!is_known).then_some(name));
+    }
+    Validity {
+        runs: samples.len(),
+        least_repeats: points.iter().map(|point| point.n).min().unwrap_or(0),
+        exclusive_runs,
+        others_cpus_busy_most: others.iter().copied().reduce(f64::max),
+        others_cpus_busy_median: median(others),
+        throttled_runs,
+        nodes: of_each(&|sample| sample.conditions.node_names.clone()),
+        machines: (machines > 0).then_some(machines),
+        software,
+        unlike: between(settings().collect()),
+        not_recorded,
+    }
+}
+
+/// What differs between runs besides their size.
+fn between(settings: Vec<&crate::report::insight::Setting>) -> Vec<String> {
+    let of_size = [
+        "nodes",
+        "asked",
+        "gpu_models",
+        "cpus_effective",
+        "omp_num_threads",
+        "batch_size",
+        "arguments.batch-size",
+        "arguments.batch_size",
+    ];
+    let Some((first, others)) = settings.split_first() else {
+        return Vec::new();
+    };
+    let found = others.iter().flat_map(|other| unlike(first, other));
+    let found: BTreeSet<String> = found.map(|difference| difference.what).collect();
+    found
+        .into_iter()
+        .filter(|what| !of_size.contains(&what.as_str()))
+        .collect()
+}
+
+impl Series {
+    /// What it is called: program, framework, device, what started it.
+    #[must_use]
+    pub fn title(&self) -> String {
+        let parts = [
+            Some(&self.program),
+            self.framework.as_ref(),
+            Some(&self.device),
+        ];
+        let launcher = self.launcher.as_ref().map(|name| format!("by {name}"));
+        let image = self.image.as_ref().map(|image| format!("in {image}"));
+        let parts = parts.into_iter().flatten().cloned();
+        parts
+            .chain(launcher)
+            .chain(image)
+            .collect::<Vec<_>>()
+            .join(" · ")
+    }
+
+    /// Its title with the kind of scaling.
+    #[must_use]
+    pub fn heading(&self) -> String {
+        match self.kind {
+            Kind::Unknown => self.title(),
+            kind => format!("{}: {} scaling", self.title(), kind.as_str()),
+        }
+    }
+
+    /// `GPU` or `rank`.
+    #[must_use]
+    pub fn worker(&self) -> &'static str {
+        self.counted.trim_end_matches('s')
+    }
+
+    /// What kind of scaling it is, its baselines, its law; and first whether it is a scaling measurement at all.
+    #[must_use]
+    pub fn notes(&self) -> Vec<String> {
+        let mut notes = Vec::new();
+        if !self.not_a_scaling_measurement.is_empty() {
+            let sound = |point: &&Point| point.not_a_scaling_measurement.is_empty();
+            let count = self.points.iter().filter(sound).count();
+            let whose = match count {
+                0 => "Not a scaling measurement".to_owned(),
+                _ => format!(
+                    "Not a scaling measurement at {} of {} sizes",
+                    self.points.len() - count,
+                    self.points.len()
+                ),
+            };
+            notes.push(format!(
+                "{whose}: {}.",
+                self.not_a_scaling_measurement.join("; ")
+            ));
+        }
+        let (workers, worker) = (self.counted, self.worker());
+        notes.push(match (self.kind, self.batch) {
+            (Kind::Strong, Some(batch)) => {
+                format!("Strong scaling: a step has {batch} samples over all {workers}.")
+            }
+            (Kind::Strong, None) => format!("Strong scaling: the same work for all {workers}."),
+            (Kind::Weak, batch) => format!(
+                "Weak scaling: a step has {} samples on each {worker}; the growing global batch may change the accuracy.",
+                batch.unwrap_or(1)
+            ),
+            (Kind::Unknown, _) => {
+                "Strong or weak is unknown: no two sizes have the same known batch, of all or of each."
+                    .to_owned()
+            }
+        });
+        let from = |of: fn(&Point) -> Option<&Gain>| self.points.iter().find_map(of);
+        let one = from(|point| point.from_one.as_ref()).map(|_| format!("1 {}", self.worker()));
+        let node = from(|point| point.from_node.as_ref()).map(|gain| {
+            format!(
+                "1 full node of {}",
+                counted(gain.baseline_workers, self.worker())
+            )
+        });
+        let baselines: Vec<String> = one.into_iter().chain(node).collect();
+        notes.push(match baselines.is_empty() {
+            true => format!(
+                "No speed-up and no efficiency: neither 1 {worker} nor 1 full node has a figure that counts."
+            ),
+            false => format!("Baselines: {}. What was not measured is left out.", baselines.join(" and ")),
+        });
+        notes.push(match &self.law {
+            Some(law) => format!(
+                "Law: the performance model, fitted to these {} at {} sizes alone; 90 % interval of a single run; no size beyond them.",
+                counted(law.observations as u64, "measurement"),
+                law.sizes
+            ),
+            None => format!("No law: it needs {LEAST_SIZES} sizes that count."),
+        });
+        notes
+    }
+}
