@@ -64,6 +64,7 @@ impl Series {
             column!("Step median, ms", point => point.step_median_seconds.map(|seconds| short(seconds * 1e3))),
             column!("Step p95, ms", point => point.step_p95_seconds.map(|seconds| short(seconds * 1e3))),
             column!("First epoch longer by, s", point => point.first_extra_seconds.map(short)),
+            column!("Slowest rank", point => point.straggler_ratio.map(|ratio| format!("{ratio:.2}×"))),
             column!(format!("Speed-up from {one}"), point => gain(point, point.from_one.as_ref())),
             column!(format!("Efficiency from {one}"), point => efficiency(point.from_one.as_ref())),
             column!("Speed-up from 1 node", point => gain(point, point.from_node.as_ref())),

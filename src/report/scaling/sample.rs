@@ -4,6 +4,7 @@ use std::collections::BTreeSet;
 
 use crate::foundation::statistics::mean;
 use crate::job::{JobState, Launcher, RunId, SchedulerKind};
+use crate::record::Straggler;
 use crate::report::Run;
 use crate::report::insight::Setting;
 use crate::report::number::{counted, real};
@@ -47,6 +48,8 @@ pub struct Sample {
     /// Median and 95th percentile of a step, in seconds.
     pub(super) step_seconds: Option<(f64, f64)>,
     pub(super) first_extra_seconds: Option<f64>,
+    /// Time of the slowest rank over the median of the ranks.
+    pub(super) straggler_ratio: Option<f64>,
     pub(super) energy_joules: Option<f64>,
     /// The last value of the metric that says most.
     pub(super) metric: Option<(String, f64)>,
@@ -149,6 +152,8 @@ impl Sample {
                 .steps
                 .map(|steps| (steps.median_seconds, steps.p95_seconds)),
             first_extra_seconds: times.first_seconds.map(|first| first - times.mean_seconds),
+            straggler_ratio: Straggler::among(nodes().flat_map(|node| &node.ranks))
+                .map(|straggler| straggler.ratio),
             energy_joules: run.insight.used.gpu_energy_joules,
             metric: metric(run),
             seconds_to_target: target.and_then(|target| seconds_to(run, target)),

@@ -110,6 +110,8 @@ pub struct Point {
     pub step_p95_seconds: Option<f64>,
     /// By how much the first epoch was longer.
     pub first_extra_seconds: Option<f64>,
+    /// Time of the slowest rank over the median of the ranks, the median over the runs; by their steps, else by their epochs.
+    pub straggler_ratio: Option<f64>,
     /// Against one worker, where that was measured.
     pub from_one: Option<Gain>,
     /// Against one full node, where that was measured.
@@ -347,6 +349,7 @@ fn point(samples: &[&Sample]) -> Point {
         step_median_seconds: middle(&|sample| sample.step_seconds.map(|step| step.0)),
         step_p95_seconds: middle(&|sample| sample.step_seconds.map(|step| step.1)),
         first_extra_seconds: middle(&|sample| sample.first_extra_seconds),
+        straggler_ratio: middle(&|sample| sample.straggler_ratio),
         from_one: None,
         from_node: None,
         serial_fraction: None,
@@ -487,18 +490,16 @@ fn validity(samples: &[&Sample], points: &[Point]) -> Validity {
             .map(|version| format!("GPU driver {version}"));
         setting.software.iter().cloned().chain(drivers).collect()
     });
-    let mut not_recorded = vec![
-        "straggler spread of the ranks",
-        "data wait",
-        "step p99",
-        "clocks",
-        "topology",
-    ];
+    let mut not_recorded = vec!["data wait", "step p99", "clocks", "topology"];
     let has = |of: fn(&Point) -> bool| points.iter().any(of);
     let exclusive_runs = count(&|sample| sample.conditions.exclusive);
     let throttled_runs = count(&|sample| Some(sample.conditions.throttled_seconds? > 0.0));
     for (name, is_known) in [
         ("steps", has(|point| point.step_median_seconds.is_some())),
+        (
+            "straggler spread of the ranks",
+            has(|point| point.straggler_ratio.is_some()),
+        ),
         ("energy", has(|point| point.gpu_energy_joules.is_some())),
         ("accuracy", has(|point| point.metric.is_some())),
         ("whole nodes", exclusive_runs.is_some()),
