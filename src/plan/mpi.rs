@@ -2,7 +2,7 @@
 
 use super::decisions::Resolver;
 use crate::config::site::MpiTypes;
-use crate::job::{Launcher, SchedulerKind};
+use crate::job::Launcher;
 use crate::launch::MpiLibrary;
 
 /// The variable by which a user chooses (`srun(1)`).
@@ -11,7 +11,7 @@ const OWN: &str = "SLURM_MPI_TYPE";
 impl Resolver<'_> {
     /// Names another type than the site's default only where the program is known to see no world under that.
     pub(super) fn mpi(&mut self) {
-        if (self.plan.scheduler, self.plan.launcher) != (SchedulerKind::Slurm, Launcher::Mpi) {
+        if !self.plan.scheduler.has_steps() || self.plan.launcher != Launcher::Mpi {
             return;
         }
         let mut env = self.plan.env.iter();

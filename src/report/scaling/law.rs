@@ -41,7 +41,7 @@ fn observation(sample: &Sample, seconds: f64, number: u64) -> Option<Observation
         element: 0,
         attempt: 0,
         at_ms: number,
-        scheduler: SchedulerKind::Slurm,
+        scheduler: SchedulerKind::default(),
         queue: None,
         situation: Situation {
             workload: Workload {

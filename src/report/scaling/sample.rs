@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 
 use crate::foundation::statistics::mean;
-use crate::job::{JobState, Launcher, RunId, SchedulerKind};
+use crate::job::{JobState, Launcher, RunId};
 use crate::record::Straggler;
 use crate::report::Run;
 use crate::report::insight::Setting;
@@ -219,7 +219,7 @@ pub(in crate::report) fn doubts(run: &Run) -> Vec<String> {
     let records = || run.nodes.iter().map(|node| &node.record);
     let known = records().filter_map(|node| node.conditions.boot_id.as_deref());
     let machines = known.clone().collect::<BTreeSet<&str>>().len() as u64;
-    let is_local = run.record.scheduler == SchedulerKind::Local;
+    let is_local = run.record.scheduler.is_local();
     let is_known = known.count() as u64 >= nodes || is_local;
     let machines = if is_local { 1 } else { machines.max(1) };
     if nodes > 1 && !is_known {
