@@ -2,6 +2,8 @@
 //! is spent on the training.
 
 use std::collections::BTreeMap;
+use std::fs::File;
+use std::io::Read;
 use std::path::Path;
 
 use serde::{Deserialize, Serialize};
@@ -13,8 +15,10 @@ use crate::app::session::Session;
 use crate::app::tail::tail;
 use crate::app::track::{Tracked, Tracker};
 use crate::app::wait::{self, Watched};
+use crate::foundation::command::find;
 use crate::foundation::units::Walltime;
 use crate::job::{EnvVar, JobState, Launcher, RunId};
+use crate::launch::Shape;
 use crate::plan::Plan;
 use crate::record::{NodeRecord, RankRecord};
 
@@ -113,17 +117,13 @@ pub(crate) fn run(session: &Session, job: &mut Job) -> Result<RunChecked, Error>
 
 /// The job, but for its program, its time limit and what it waits for.
 fn turn_into_check(plan: &mut Plan) {
-    let program = plan.command.first().filter(|program| {
-        let name = Path::new(program).file_name().unwrap_or_default();
-        name.to_string_lossy().starts_with("python")
-    });
-    let program = program.map_or("python3", String::as_str);
+    let program = python_of(plan);
     // torchrun starts files; the ranks of `ddp` find the same variables.
     if plan.launcher == Launcher::Torchrun {
         plan.launcher = Launcher::Ddp;
     }
     let seconds = PATIENCE.to_string();
-    let words = [program, "-c", START, plan.launcher.as_str(), &seconds];
+    let words = [&program, "-c", START, plan.launcher.as_str(), &seconds];
     plan.command = words.map(str::to_owned).to_vec();
     plan.env.push(EnvVar {
         name: VARIABLE.to_owned(),
@@ -135,8 +135,54 @@ fn turn_into_check(plan: &mut Plan) {
         .walltime
         .map_or(Some(WALLTIME), |asked| Some(asked.min(WALLTIME)));
     resources.depends.clear();
+    (resources.begin, resources.mail) = (None, None);
+    // That of the training may be a file that is begun anew.
+    plan.output = None;
     (plan.identity, plan.forecast, plan.timing) = (None, None, None);
     (plan.prologue, plan.epilogue) = (Vec::new(), Vec::new());
+}
+
+/// The job's own Python: the program, that of its first line, or the one beside it; else the first of `PATH`.
+fn python_of(plan: &Plan) -> String {
+    let is_python = |path: &Path| {
+        let name = path.file_name().unwrap_or_default();
+        name.to_string_lossy().starts_with("python")
+    };
+    let program = plan.command.first().map(String::as_str).unwrap_or_default();
+    if is_python(Path::new(program)) {
+        return program.to_owned();
+    }
+    // In an image the paths of this machine say nothing.
+    let there = plan.image.is_none().then(|| match program.contains('/') {
+        true => Some(Path::new(&plan.workdir).join(program)),
+        false => find(program, &[]),
+    });
+    let of_file = there.flatten().and_then(|path| {
+        let by_first_line = first_word(&path).filter(|word| is_python(Path::new(word)));
+        let beside = path.with_file_name("python3");
+        by_first_line.or_else(|| {
+            beside
+                .exists()
+                .then(|| beside.to_string_lossy().into_owned())
+        })
+    });
+    of_file.unwrap_or_else(|| "python3".to_owned())
+}
+
+/// What a script's first line names: `/env/bin/python` of `#!/env/bin/python -u`.
+fn first_word(path: &Path) -> Option<String> {
+    let mut head = Vec::new();
+    File::open(path)
+        .ok()?
+        .take(256)
+        .read_to_end(&mut head)
+        .ok()?;
+    let line = head
+        .strip_prefix(b"#!")?
+        .split(|byte| *byte == b'\n')
+        .next()?;
+    let line = std::str::from_utf8(line).ok()?;
+    line.split_whitespace().next().map(str::to_owned)
 }
 
 /// What each rank answered, by their numbers.
@@ -181,7 +227,8 @@ fn problems(ranks: &[CheckedRank], plan: &Plan, tracked: &Tracked) -> Vec<String
     let answers = ranks
         .iter()
         .filter_map(|rank| Some((rank, rank.answer.as_ref()?)));
-    let planned = u32::try_from(ranks.len()).unwrap_or(u32::MAX);
+    // Records of other nodes may come late.
+    let planned = Shape::for_plan(plan).ranks();
     for (rank, answer) in answers.clone() {
         let (number, node) = (rank.rank, &rank.node);
         if let Some(world) = answer.world.filter(|world| *world != planned) {

@@ -98,11 +98,22 @@ fn covers(list: &str, rank: &str) -> bool {
 }
 
 /// The line that shows that ranks did not run to their end though `srun` may return 0: a task that was not launched, a step of `job`
-/// that somebody cancelled. What has a reason (`DUE TO TIME LIMIT`) is the job's end, which Slurm reports itself.
+/// that somebody cancelled. What has a reason (`DUE TO TIME LIMIT`) is the job's end, which Slurm reports itself. Only Slurm's lines at the
+/// end of the output count: a program that printed more after them went on, whatever they were about, such as a step of its own; nor
+/// does another step than the first, with which a program may have helped itself.
 #[must_use]
 pub fn unreported_end(tail: &str) -> Option<&str> {
     let is_it = |line: &&str| not_launched(line).is_some() || is_step_cancelled(line);
-    tail.lines().map(str::trim).find(is_it)
+    tail.lines()
+        .map(str::trim)
+        .rev()
+        .take_while(|line| is_of_slurm(line))
+        .find(is_it)
+}
+
+/// Whether Slurm wrote a line; an empty one is nobody's.
+fn is_of_slurm(line: &str) -> bool {
+    line.is_empty() || line.starts_with("srun: ") || line.starts_with("slurmstepd")
 }
 
 /// `slurmstepd-n1: error: *** STEP 12.0 ON n1 CANCELLED AT 2026-11-27T02:08:18 ***`
@@ -110,7 +121,11 @@ fn is_step_cancelled(line: &str) -> bool {
     let message = line.split_once(": error: *** STEP ").map(|(_, rest)| rest);
     line.starts_with("slurmstepd")
         && message.is_some_and(|rest| {
-            rest.contains(" CANCELLED AT ") && !rest.to_ascii_uppercase().contains(" DUE TO ")
+            rest.split(' ')
+                .next()
+                .is_some_and(|step| step.ends_with(".0"))
+                && rest.contains(" CANCELLED AT ")
+                && !rest.to_ascii_uppercase().contains(" DUE TO ")
         })
 }
 
@@ -376,8 +391,13 @@ mod tests {
     fn end_that_srun_may_not_report_is_seen_in_its_output() {
         let failed = "srun: error: task 0 launch failed: Unspecified error";
         assert_eq!(unreported_end(&format!("a\n{failed}\n")), Some(failed));
-        assert_eq!(unreported_end(&format!("a\n{STEP}\nb\n")), Some(STEP));
+        let stepd = "srun: error: n1: tasks 0-2: Killed";
+        let text = format!("a\n{STEP}\n{stepd}\n\n");
+        assert_eq!(unreported_end(&text), Some(STEP));
         for text in [
+            &*format!("a\n{STEP}\nb\n"),
+            &format!("{failed}\nsecond try\nepoch 1\n"),
+            "slurmstepd-n1: error: *** STEP 12.1 ON n1 CANCELLED AT 2026-11-27T02:08:18 ***",
             "slurmstepd: error: *** STEP 7.0 ON n1 CANCELLED AT 2026-11-27T02:08:18 DUE TO TIME LIMIT ***",
             "slurmstepd: error: *** JOB 7 ON n1 CANCELLED AT 2026-11-27T02:08:18 ***",
             "print: error: *** STEP 7.0 ON n1 CANCELLED AT 2026-11-27T02:08:18 ***",

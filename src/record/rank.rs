@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::ExitStatus;
+use super::{ExitStatus, TimeSource, of_commonest_source};
 use crate::foundation::statistics::median;
 
 /// A rank, an agent that starts several, or a helper of the launcher, on the node of the record.
@@ -46,12 +46,18 @@ pub struct RankRecord {
     /// Epochs that it finished, by what it printed.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub epochs: Option<u64>,
-    /// Median time of its epochs but the first, in seconds, as printed or to within half a second.
+    /// Median time of its epochs but the first, in seconds.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub epoch_seconds: Option<f64>,
+    /// Whether it printed that time, or our clock took it, to within half a second.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub epoch_source: Option<TimeSource>,
     /// Median time of its steps, in seconds, where it printed them.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub step_seconds: Option<f64>,
+    /// Where that comes from.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub step_source: Option<TimeSource>,
 }
 
 /// The slowest rank of a training beside the others. Ranks that wait for each other in every step all take as long as the slowest
@@ -81,14 +87,17 @@ impl std::fmt::Display for Straggler {
 }
 
 impl Straggler {
-    /// By the median step of each rank, else by its median epoch; `None`: fewer than two ranks have one.
+    /// By the median step of each rank, else by its median epoch, of one source: what a rank prints may leave out what our clock counts.
+    /// `None`: fewer than two ranks have one.
     #[must_use]
     pub fn among<'a>(ranks: impl Iterator<Item = &'a RankRecord> + Clone) -> Option<Self> {
-        let by = |of, seconds: fn(&RankRecord) -> Option<f64>| {
-            let times = ranks
-                .clone()
-                .filter_map(|rank| Some((rank.rank, seconds(rank)?)));
-            let times: Vec<(u32, f64)> = times.filter(|(_, seconds)| *seconds > 0.0).collect();
+        type Time = fn(&RankRecord) -> Option<(f64, TimeSource)>;
+        let by = |of, time: Time| {
+            let times = ranks.clone().filter_map(|rank| {
+                let (seconds, source) = time(rank).filter(|(seconds, _)| *seconds > 0.0)?;
+                Some(((rank.rank, seconds), source))
+            });
+            let (_, times) = of_commonest_source(times)?;
             let middle = median(times.iter().map(|(_, seconds)| *seconds).collect())?;
             let (rank, most) = times.iter().max_by(|a, b| a.1.total_cmp(&b.1))?;
             (times.len() > 1).then_some(Self {
@@ -98,7 +107,8 @@ impl Straggler {
                 ranks: times.len(),
             })
         };
-        by("step", |rank| rank.step_seconds).or_else(|| by("epoch", |rank| rank.epoch_seconds))
+        by("step", |rank| rank.step_seconds.zip(rank.step_source))
+            .or_else(|| by("epoch", |rank| rank.epoch_seconds.zip(rank.epoch_source)))
     }
 }
 
@@ -111,7 +121,9 @@ mod tests {
         let rank = |rank, step_seconds, epoch_seconds| RankRecord {
             rank,
             step_seconds,
+            step_source: Some(TimeSource::Stated),
             epoch_seconds,
+            epoch_source: Some(TimeSource::Clock),
             ..RankRecord::default()
         };
         let all = [
@@ -126,5 +138,8 @@ mod tests {
         let found = Straggler::among(by_epoch.iter()).expect("two have epochs");
         assert_eq!((found.rank, found.of), (0, "epoch"));
         assert_eq!(Straggler::among(all[..1].iter()), None);
+        let mut mixed = by_epoch;
+        mixed[1].epoch_source = Some(TimeSource::Stated);
+        assert_eq!(Straggler::among(mixed.iter()), None, "of two sources");
     }
 }

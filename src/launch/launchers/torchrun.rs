@@ -19,8 +19,9 @@ impl Launch for Torchrun {
             ("PET_MAX_RESTARTS", "0".to_owned()),
         ];
         if let Some(first) = meeting.first() {
-            variables.push(("PET_MASTER_ADDR", first.ip().to_string()));
-            variables.push(("PET_MASTER_PORT", first.port().to_string()));
+            // For both kinds of rendezvous, without the brackets of IPv6, which torch refuses there.
+            let endpoint = format!("{}:{}", first.ip(), first.port());
+            variables.push(("PET_RDZV_ENDPOINT", endpoint));
         }
         variables
     }
@@ -118,7 +119,7 @@ mod tests {
         assert!(
             workers[0]
                 .variables
-                .contains(&("PET_MASTER_ADDR", "10.0.0.1".to_owned()))
+                .contains(&("PET_RDZV_ENDPOINT", "10.0.0.1:30000".to_owned()))
         );
     }
 

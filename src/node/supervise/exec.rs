@@ -4,6 +4,7 @@ use std::ffi::OsString;
 use std::fs::File;
 use std::io::{self, Write};
 use std::process::Stdio;
+use std::sync::mpsc::channel;
 use std::time::{Duration, Instant};
 
 use nix::fcntl::{FcntlArg, OFlag, fcntl};
@@ -30,6 +31,8 @@ use crate::record::{ExitStatus, unreported_end};
 const RESTARTS: u32 = 5;
 /// How long the end of a job waits for the watcher's last words: a state directory that hangs must not hold it up.
 const LAST_WORDS: Duration = Duration::from_secs(8);
+/// How long the end of the output may take to be read, where it decides how the command ended.
+const READING: Duration = Duration::from_secs(2);
 
 /// Starts the command, watches over it and returns how it ended.
 ///
@@ -156,13 +159,17 @@ impl Supervisor {
         let plan = context.plan.as_ref();
         let by_srun =
             plan.is_some_and(|plan| plan.launcher == Launcher::Mpi && plan.scheduler.has_steps());
-        let output = output.as_ref().filter(|_| by_srun && exit.is_success());
-        let end = output.and_then(|output| ranks::tail(&output.path, output.offset).ok());
-        let shows = |end| unreported_end(&String::from_utf8_lossy(end)).is_some();
-        match end.as_deref().is_some_and(shows) {
-            true => ExitStatus::Code(1),
-            false => exit,
-        }
+        let Some(output) = output.clone().filter(|_| by_srun && exit.is_success()) else {
+            return exit;
+        };
+        // The file system may hang, and the job must end.
+        let (sender, end) = channel();
+        let reads = std::thread::Builder::new().spawn(move || {
+            let end = ranks::tail(&output.path, output.offset).unwrap_or_default();
+            sender.send(unreported_end(&String::from_utf8_lossy(&end)).is_some())
+        });
+        let shows = reads.is_ok() && end.recv_timeout(READING).unwrap_or(false);
+        if shows { ExitStatus::Code(1) } else { exit }
     }
 
     /// Passes a signal on to the command alone, where it was meant for the process whose place the command has: the

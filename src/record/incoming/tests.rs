@@ -21,7 +21,7 @@ fn full(table: Table) -> Map<String, Value> {
             ("array", _) => json!("0-3"),
             ("framework_provenance", _) => json!("pip"),
             ("storage_class", _) => json!("ssd"),
-            ("source" | "step_source", _) => json!("clock"),
+            ("source" | "step_source" | "epoch_source", _) => json!("clock"),
             ("epoch_numbering", _) => json!("0-based"),
             ("throughput_scope", _) => json!("per_device"),
             ("event", FieldType::Text) => json!("oom_kill"),

@@ -475,8 +475,12 @@ columns! {
         epochs: Optional WHOLE;
         /// Median time of its epochs but the first.
         epoch_seconds: Optional REAL;
+        /// Where that comes from: `stated` or `clock`.
+        epoch_source: Optional TEXT;
         /// Median time of its steps.
         step_seconds: Optional REAL;
+        /// Where that comes from.
+        step_source: Optional TEXT;
         /// When the record of the measurement was written.
         updated_at_ms: Always WHOLE from "node.updated_at_ms";
     }

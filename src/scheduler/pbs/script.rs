@@ -209,11 +209,12 @@ dlrun_on_each() { # dlrun_on_each WORD...: runs the words on every node
             tenths=$((tenths + 1))
         done
         at_code=137
-        if [ ! -d "$dlrun_dir/rank.$at" ]; then
+        if [ -e "$dlrun_dir/code.$at" ]; then
+            read -r at_code < "$dlrun_dir/code.$at"
+        elif [ ! -d "$dlrun_dir/rank.$at" ]; then
             at_code=69
             [ -s "$dlrun_dir/why" ] || echo "pbsdsh did not start the command on ${dlrun_hosts[at]}, or $dlrun_dir is not seen there" > "$dlrun_dir/why"
         fi
-        [ ! -e "$dlrun_dir/code.$at" ] || read -r at_code < "$dlrun_dir/code.$at"
         [ "$at_code" -le "$code" ] || code=$at_code
     done
     wait "$forget"

@@ -158,7 +158,7 @@ fn rank_check(scheduler: SchedulerKind, world: u32) -> String {
 
 const RANK: &str = r#"
 dlrun_rank=(/bin/bash -p -c '
-dlrun_pmi=${!PMI_@}${!PALS_@}${I_MPI_PMI_LIBRARY-} dlrun_mpi=
+dlrun_pmi=${!PMI_@}${!PALS_@}${!I_MPI_PMI@} dlrun_mpi=
 dlrun_pmix=${PMIX_NAMESPACE-}${OMPI_COMM_WORLD_SIZE-}${!FLUX_@}
 if [ -z "$dlrun_pmi" ] || [ -z "$dlrun_pmix" ]; then
     dlrun_libs=$(ldd "$(type -P -- "$1")" 2> /dev/null)

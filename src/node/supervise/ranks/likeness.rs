@@ -35,7 +35,9 @@ impl Likeness {
     pub(super) fn of_node(plan: Option<&Plan>, gpus: usize) -> Self {
         let (sender, found) = channel();
         let (image, python) = plan.map(sources).unwrap_or_default();
-        thread::spawn(move || sender.send(versions(image.as_deref(), python.as_deref())));
+        let look = move || sender.send(versions(image.as_deref(), python.as_deref()));
+        // Without a thread nothing is compared.
+        drop(thread::Builder::new().spawn(look));
         let versions = found.recv_timeout(PATIENCE).unwrap_or_default();
         let gpus = Some(gpus).filter(|gpus| *gpus > 0);
         Self { versions, gpus }

@@ -11,7 +11,7 @@ use crate::foundation::clock::now_ms;
 use crate::foundation::statistics::median;
 use crate::node::supervise::output::Reader;
 use crate::observe::timing::Follower;
-use crate::record::{Progress, RankRecord};
+use crate::record::{Progress, RankRecord, TimeSource};
 
 /// Between two looks at the files; times by our clock are exact to this.
 const LOOK: Duration = Duration::from_millis(500);
@@ -20,28 +20,36 @@ const PORTION: usize = 1 << 20;
 /// How long the last look may take.
 const PATIENCE: Duration = Duration::from_secs(2);
 
+/// Epochs that are shorter are not timed by our clock: a look may come so much late as to matter, in seconds.
+const SHORTEST: f64 = 10.0;
+
 /// What a rank has shown of its pace.
 #[derive(Debug, Clone, Copy, Default)]
 struct Pace {
     epochs: u64,
-    epoch_seconds: Option<f64>,
-    step_seconds: Option<f64>,
+    epoch: Option<(f64, TimeSource)>,
+    step: Option<(f64, TimeSource)>,
 }
 
 impl Pace {
-    /// As printed, where every epoch has it, else by our clock: all ranks print alike, and so are compared by the same. Epochs that are
-    /// warm-up, or during which the clock was set, do not count.
+    /// As printed, where every epoch has it, else by our clock. Epochs that are warm-up, or during which the clock was set, do not count.
     fn of(progress: &Progress) -> Self {
         let usable = progress.epochs.iter();
         let usable = usable.filter(|epoch| !epoch.warmup && !epoch.clock_set);
         let printed: Option<Vec<f64>> = usable.clone().map(|epoch| epoch.printed_seconds).collect();
-        let seconds =
-            printed.unwrap_or_else(|| usable.filter_map(|epoch| epoch.clock_seconds).collect());
+        let by_clock = || median(usable.filter_map(|epoch| epoch.clock_seconds).collect());
+        let epoch = match printed.and_then(median) {
+            Some(seconds) => Some((seconds, TimeSource::Stated)),
+            None => by_clock()
+                .filter(|seconds| *seconds >= SHORTEST)
+                .map(|seconds| (seconds, TimeSource::Clock)),
+        };
         let steps = progress.step_times.as_ref();
+        let steps = steps.filter(|steps| steps.source != TimeSource::Clock);
         Self {
             epochs: progress.epochs_completed,
-            epoch_seconds: median(seconds),
-            step_seconds: steps.map(|steps| steps.median_seconds),
+            epoch,
+            step: steps.map(|steps| (steps.median_seconds, steps.source)),
         }
     }
 }
@@ -66,7 +74,8 @@ impl Paces {
         let (orders, given) = channel();
         let known = Arc::default();
         let shared = Arc::clone(&known);
-        thread::spawn(move || follow(&given, &shared));
+        // Without a thread there are no paces.
+        drop(thread::Builder::new().spawn(move || follow(&given, &shared)));
         Self { known, orders }
     }
 
@@ -88,8 +97,8 @@ impl Paces {
         for record in records.iter_mut().filter(|record| record.role.is_none()) {
             if let Some(pace) = known.get(&record.rank) {
                 record.epochs = Some(pace.epochs).filter(|epochs| *epochs > 0);
-                record.epoch_seconds = pace.epoch_seconds;
-                record.step_seconds = pace.step_seconds;
+                (record.epoch_seconds, record.epoch_source) = pace.epoch.unzip();
+                (record.step_seconds, record.step_source) = pace.step.unzip();
             }
         }
         records
