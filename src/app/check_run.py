@@ -3,7 +3,7 @@ import json, os, sys, threading, time
 
 LAUNCHER, SECONDS = sys.argv[1], int(sys.argv[2])
 SMALL, LARGE = 1, 4 << 20  # numbers of 4 bytes
-said = {"stage": "start"}
+said = {"stage": "start", "python": sys.executable}
 
 
 def say(error=None):

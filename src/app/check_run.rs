@@ -44,6 +44,8 @@ pub(crate) struct Answer {
     /// What it did last: `import`, `initialise`, `all-reduce`, `end`.
     stage: String,
     error: Option<String>,
+    /// The interpreter.
+    python: Option<String>,
     framework: Option<String>,
     backend: Option<String>,
     /// Ranks that it sees.
@@ -103,7 +105,10 @@ pub(crate) fn run(session: &Session, job: &mut Job) -> Result<RunChecked, Error>
     session.note(&format!("checking on the nodes with run {}", record.run_id));
     let mut tracker = Tracker::open(session)?;
     let watched = Watched::new(&record, &job.plan);
-    let tracked = wait::until_over(session, &mut tracker, vec![watched], None)?;
+    let tracked =
+        wait::until_over(session, &mut tracker, vec![watched], None).map_err(|error| {
+            error.hinted(format!("`dlrun cancel {}` ends the check", record.run_id))
+        })?;
     let tracked = tracked.into_iter().next();
     let tracked = tracked.ok_or_else(|| failure!(Internal, "the check's run vanished"))?;
     let ranks = answers(&tracked);
@@ -278,8 +283,14 @@ fn failures(ranks: &[CheckedRank]) -> Vec<String> {
             Some(Answer {
                 error: Some(error),
                 stage,
+                python,
                 ..
-            }) => format!("failed at {stage}: {error}{}", next_step(stage, error)),
+            }) => {
+                let python = python.as_deref().filter(|_| stage == "import");
+                let python = python.map(|python| format!(" ({python})"));
+                let (python, next) = (python.unwrap_or_default(), next_step(stage, error));
+                format!("failed at {stage}: {error}{python}{next}")
+            }
             Some(answer) if answer.stage == "end" => continue,
             Some(answer) => format!("stopped at {}", answer.stage),
             None => "said nothing; its output may show why".to_owned(),
@@ -300,7 +311,9 @@ fn failures(ranks: &[CheckedRank]) -> Vec<String> {
 
 fn next_step(stage: &str, error: &str) -> &'static str {
     match stage {
-        "import" => "; install it in the job's environment or image",
+        "import" => {
+            "; install it there, or in the image. A script may start another Python than the one that was tried"
+        }
         "initialise" | "all-reduce" if error.starts_with("no answer") => {
             "; a firewall between the nodes, or the wrong network: see `launch.interface`, `launch.first_port`"
         }
@@ -340,7 +353,7 @@ impl RunChecked {
             let framework = answer.framework.as_deref().unwrap_or("the framework");
             let backend = answer.backend.as_deref().unwrap_or("its backend");
             lines.push(format!(
-                "all {} ranks met and summed up: {framework}, {backend}",
+                "all {} ranks connected and their all-reduce is right: {framework}, {backend}",
                 self.ranks.len()
             ));
         }
@@ -353,7 +366,7 @@ impl RunChecked {
             #[expect(clippy::cast_precision_loss, reason = "a size of some MB")]
             let mb = bytes as f64 / 1e6;
             lines.push(format!(
-                "one number takes {:.2} ms, {mb:.1} MB take {:.1} ms ({:.0} MB/s), the slowest rank, median of 5",
+                "an all-reduce of 1 number takes {:.2} ms, of {mb:.1} MB {:.1} ms ({:.0} MB/s); slowest rank, median of 5",
                 small * 1e3,
                 seconds * 1e3,
                 mb / seconds
@@ -409,8 +422,8 @@ mod tests {
         assert_eq!(found.len(), 3, "{found:?}");
         assert_eq!(
             found[0],
-            "rank 0 on n1 and 1 more failed at import: ModuleNotFoundError: No module named 'torch'; install it in the job's \
-             environment or image"
+            "rank 0 on n1 and 1 more failed at import: ModuleNotFoundError: No module named 'torch'; install it there, or in the \
+             image. A script may start another Python than the one that was tried"
         );
         assert!(
             found[1].contains("rank 2 on n2 failed at initialise") && found[1].contains("firewall")

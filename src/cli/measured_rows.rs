@@ -110,7 +110,7 @@ pub(super) fn add_ranks(nodes: &[NodeRecord], rows: &mut Rows) {
     }
     let peak = ranks.iter().filter_map(|rank| rank.mem_peak_bytes).max();
     parts.extend(peak.map(|peak| format!("{} at most in one", Bytes(peak))));
-    let slowest = Straggler::among(ranks.iter().copied());
+    let slowest = Straggler::among(ranks.iter().copied()).filter(Straggler::stands_out);
     parts.extend(slowest.map(|slowest| slowest.to_string()));
     rows.add("ranks", parts.join(", "));
 }

@@ -87,6 +87,12 @@ impl std::fmt::Display for Straggler {
 }
 
 impl Straggler {
+    /// Whether it is so much slower that a reader should hear of it.
+    #[must_use]
+    pub fn stands_out(&self) -> bool {
+        self.ratio >= 1.05
+    }
+
     /// By the median step of each rank, else by its median epoch, of one source: what a rank prints may leave out what our clock counts.
     /// `None`: fewer than two ranks have one.
     #[must_use]

@@ -84,7 +84,9 @@ pub(super) fn state(run: &Run) -> String {
 fn ranks(run: &Run) -> Option<String> {
     let ranks = run.nodes.iter().flat_map(|node| &node.record.ranks);
     let world = ranks.clone().map(|rank| rank.world_size).max()?;
-    let slowest = Straggler::among(ranks).map(|slowest| format!("; {slowest}"));
+    let slowest = Straggler::among(ranks)
+        .filter(Straggler::stands_out)
+        .map(|slowest| format!("; {slowest}"));
     Some(format!("{world}{}", slowest.unwrap_or_default()))
 }
 

@@ -246,7 +246,7 @@ fn check_with_run_tries_the_framework_on_all_ranks() {
         .dlrun(["check", "--run", &file])
         .run()
         .code(0)
-        .says("all 4 ranks met and summed up: torch 0-fake, gloo");
+        .says("all 4 ranks connected and their all-reduce is right: torch 0-fake, gloo");
     let wrong = ["check", "--run", &file, "--set", "run.env.LESS=\"1\""];
     let _ = env
         .dlrun(wrong)

@@ -26,7 +26,7 @@ fn trains(framework: &str, ranks: usize) {
     let checked = user
         .dlrun(&["check", "--run", &file.to_string_lossy()])
         .ok();
-    let met = format!("all {ranks} ranks met and summed up: ");
+    let met = format!("all {ranks} ranks connected and their all-reduce is right: ");
     assert!(checked.contains(&met), "{checked}");
     let submitted = user.submit(&file);
     assert_eq!(user.wait(&submitted.run), 0, "{}", submitted.text());

@@ -229,7 +229,7 @@ impl Node<'_> {
             true => inherited_file().map(|file| file.path),
             false => output.clone(),
         };
-        if let Some(path) = followed.filter(|_| worker.role.is_none()) {
+        if let Some(path) = followed.clone().filter(|_| worker.role.is_none()) {
             let printed = std::fs::metadata(&path).map_or(0, |file| file.len());
             self.paces.follow(number, path, printed);
         }
@@ -250,6 +250,7 @@ impl Node<'_> {
             gpus: rank
                 .map(|rank| rank.gpus.join(","))
                 .filter(|gpus| !gpus.is_empty()),
+            output: followed.map(|path| path.to_string_lossy().into_owned()),
             ..RankRecord::default()
         };
         self.processes.start(Start {
@@ -319,8 +320,10 @@ impl Node<'_> {
                 ("SLURM_NTASKS", rank.world),
                 ("SLURM_NPROCS", rank.world),
                 ("SLURM_STEP_NUM_TASKS", rank.world),
+                ("SLURM_NTASKS_PER_NODE", rank.local_world),
             ] {
-                if is_set(name) && variables.iter().all(|(known, _)| *known != name) {
+                let is_ours = is_set(name) && !is_users(name);
+                if is_ours && variables.iter().all(|(known, _)| *known != name) {
                     variables.push((name, value.to_string()));
                 }
             }

@@ -63,12 +63,10 @@ impl Processes {
             dies_with_us: true,
             cpus: start.cpus,
         })?;
-        let output = start.output.map(|path| path.to_string_lossy().into_owned());
         self.all.push(Process {
             pid,
             record: RankRecord {
                 started_at_ms: now_ms(),
-                output,
                 ..start.record
             },
             is_helper: start.worker.rank.is_none(),
