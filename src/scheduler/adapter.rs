@@ -143,9 +143,9 @@ pub trait Adapter: Sync {
     fn before_command(&self, _plan: &Plan) -> String {
         String::new()
     }
-    /// What starts one dlrun on each node.
-    fn on_each_node(&self, _plan: &Plan) -> Vec<String> {
-        Vec::new()
+    /// What starts one dlrun on each node, as shell words.
+    fn on_each_node(&self, _plan: &Plan) -> String {
+        String::new()
     }
     /// What sets `DLRUN_HOSTS` (the job's nodes, in order) and `DLRUN_TASKS` (tasks on each), as shell text.
     fn hosts(&self) -> &'static str {

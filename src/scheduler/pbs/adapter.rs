@@ -119,8 +119,8 @@ impl Adapter for Dialect {
         script::before(plan, self)
     }
 
-    fn on_each_node(&self, _: &Plan) -> Vec<String> {
-        vec![script::ON_EACH.to_owned()]
+    fn on_each_node(&self, _: &Plan) -> String {
+        script::ON_EACH.to_owned()
     }
 
     fn hosts(&self) -> &'static str {

@@ -46,7 +46,7 @@ pub(super) fn command(script: &mut String, plan: &Plan) {
         script.push_str(&rank_check(plan.scheduler, shape.ranks()));
     }
     script.push_str("\ndlrun_command=(\n");
-    let (mut each, mut ranks) = (Vec::new(), String::new());
+    let (mut each, mut ranks) = (String::new(), String::new());
     if plan.launcher.runs_on_each_node() {
         each = adapter.on_each_node(plan);
     }
@@ -69,7 +69,7 @@ pub(super) fn command(script: &mut String, plan: &Plan) {
         let _ = writeln!(script, "    {}", quoted(&word));
     }
     script.push_str(")\n");
-    let _ = writeln!(script, "dlrun_launch=({})", quoted_words(&each));
+    let _ = writeln!(script, "dlrun_launch=({each})");
     let in_image = plan.image.is_some() && !plan.launcher.has_ranks();
     let bare = if in_image {
         "${#dlrun_container[@]}"

@@ -96,12 +96,13 @@ impl Adapter for Known {
         format!("{DEFAULT_IDENTITY}{steps}{MINT}")
     }
 
-    fn on_each_node(&self, plan: &Plan) -> Vec<String> {
+    fn on_each_node(&self, plan: &Plan) -> String {
         let output = directives::output(plan);
         let stem = output.strip_suffix(".out").unwrap_or(&output);
         let own_file = format!("{stem}.%n.out");
         let own_file = (!plan.launcher.is_distributed()).then_some(&*own_file);
-        srun::on_each_node(Shape::for_plan(plan), own_file)
+        let words = srun::on_each_node(Shape::for_plan(plan), own_file);
+        format!("{} {}", quoted_words(&words), srun::NODES)
     }
 
     fn hosts(&self) -> &'static str {

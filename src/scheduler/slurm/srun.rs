@@ -3,16 +3,14 @@
 use crate::job::{gpus_on_node, kind_and_count};
 use crate::launch::Shape;
 
+/// All nodes that the job got, as shell words: `dlrun render FILE | sbatch -N3` may give it others than the plan has.
+pub(super) const NODES: &str = r#""--nodes=$SLURM_JOB_NUM_NODES" "--ntasks=$SLURM_JOB_NUM_NODES""#;
+
 /// `srun` and its options for one dlrun on every node. It takes the CPUs and GPUs of all tasks of its node, since it starts one
 /// program that has the node's whole share. Each node's output goes to its own file, which the node itself opens; without `output`
-/// it goes to the job's, through `srun`.
+/// it goes to the job's, through `srun`. Behind these words stand [`NODES`].
 pub(super) fn on_each_node(shape: Shape<'_>, output: Option<&str>) -> Vec<String> {
-    let mut argv = vec![
-        "srun".to_owned(),
-        format!("--nodes={}", shape.nodes),
-        format!("--ntasks={}", shape.nodes),
-        "--ntasks-per-node=1".to_owned(),
-    ];
+    let mut argv = vec!["srun".to_owned(), "--ntasks-per-node=1".to_owned()];
     match (shape.cpus_per_task, shape.tasks) {
         (Some(cpus), None) => argv.push(format!("--cpus-per-task={}", cpus * shape.tasks_per_node)),
         // Nodes have different shares, and each its whole one.
