@@ -72,6 +72,36 @@ pub fn choose(wish: Wish<'_>) -> Result<Choice, String> {
     }
 }
 
+/// Programs that start ranks themselves.
+const STARTERS: [&str; 8] = [
+    "torchrun",
+    "deepspeed",
+    "accelerate",
+    "horovodrun",
+    "mpirun",
+    "mpiexec",
+    "srun",
+    "prun",
+];
+
+/// Why a distributed launcher, framework and command look as if they were not meant together.
+#[must_use]
+pub fn doubt(launcher: Launcher, framework: Option<&str>, command: &[String]) -> Option<String> {
+    let program = command.first().and_then(|first| first.rsplit('/').next());
+    if let Some(starter) = program.filter(|program| STARTERS.contains(program)) {
+        return launcher.is_distributed().then(|| {
+            format!("`{starter}` starts ranks itself, and dlrun starts it once for each rank of the launcher `{launcher}`; name the training program alone")
+        });
+    }
+    let its = launchers::frameworks_of(launcher);
+    let framework = framework.filter(|name| !its.is_empty() && !its.contains(name))?;
+    let known = launchers::launcher_of_framework(framework);
+    let way = known.map_or_else(String::new, |known| format!("; `{known}` does"));
+    Some(format!(
+        "the launcher `{launcher}` sets no variables that {framework} reads{way}"
+    ))
+}
+
 /// The shape of a job that a step must repeat: `srun` takes neither from the batch job since Slurm 22.05.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Shape<'a> {
@@ -127,6 +157,26 @@ mod tests {
         assert_eq!(of(Some(Launcher::None), 2, true), Ok(Launcher::None));
         assert_eq!(of(None, 1, false), Ok(Launcher::None));
         assert_eq!(of(Some(Launcher::Each), 2, false), Ok(Launcher::Each));
+    }
+
+    #[test]
+    fn launcher_that_does_not_fit_is_doubted() {
+        let of = |launcher, framework, program: &str| {
+            doubt(launcher, Some(framework), &[program.to_owned()])
+        };
+        let said = of(Launcher::Ddp, "jax", "python").expect("a doubt");
+        assert!(
+            said.contains("jax") && said.contains("`jax` does"),
+            "{said}"
+        );
+        assert!(of(Launcher::Torchrun, "pytorch", "/v/bin/torchrun").is_some());
+        for (launcher, framework, program) in [
+            (Launcher::Torchrun, "pytorch", "./train.sh"),
+            (Launcher::Horovod, "mxnet", "python"),
+            (Launcher::Mpi, "jax", "mpirun"),
+        ] {
+            assert_eq!(of(launcher, framework, program), None);
+        }
     }
 
     #[test]

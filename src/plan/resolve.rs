@@ -56,6 +56,7 @@ pub fn resolve(
     resolver.variables();
     resolver.warn_of_secrets();
     resolver.warn_of_kept_variables();
+    resolver.warn_of_launcher();
     if spec.has_explore {
         let warning =
             "`framework.explore` has no effect: dlrun no longer draws candidates to learn";
@@ -237,6 +238,22 @@ impl Resolver<'_> {
             let names = names.join(", ");
             self.plan.warnings.push(format!(
                 "{names} looks like a secret, and values of `run.env` stay in the run's `job.sh`; put it into a file that `run.env_file` names"
+            ));
+        }
+    }
+
+    fn warn_of_launcher(&mut self) {
+        let framework = self.spec.framework.name.as_deref();
+        let doubt = launch::doubt(self.plan.launcher, framework, &self.plan.command);
+        self.plan.warnings.extend(doubt);
+        let ranks = u64::from(launch::Shape::for_plan(&self.plan).ranks());
+        let is_here = self.is_local() && self.plan.launcher.is_distributed();
+        let cpus = self.facts.cpus.filter(|cpus| is_here && ranks > *cpus);
+        // On a cluster the scheduler gives each rank a CPU, or refuses the job.
+        if let Some(cpus) = cpus.filter(|cpus| *cpus > 0) {
+            self.plan.warnings.push(format!(
+                "{ranks} ranks share the {cpus} CPUs of this machine, up to {} on each; OMP_NUM_THREADS is 1 unless you set it",
+                ranks.div_ceil(cpus)
             ));
         }
     }

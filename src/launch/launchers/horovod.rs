@@ -36,4 +36,9 @@ impl Launch for Horovod {
     fn needs_store(&self) -> bool {
         true
     }
+
+    /// Its client of the store asks for addresses of IPv4 (`HTTPRequest.hpp`).
+    fn speaks_ipv6(&self) -> bool {
+        false
+    }
 }

@@ -50,6 +50,11 @@ pub trait Launch: Sync {
     fn needs_store(&self) -> bool {
         false
     }
+
+    /// Whether the framework's ranks find each other where nodes have addresses of IPv6 alone.
+    fn speaks_ipv6(&self) -> bool {
+        true
+    }
 }
 
 /// The launcher of a word; `None`: dlrun starts no ranks for it.
@@ -70,6 +75,22 @@ pub fn launcher_for(
     })
 }
 
+/// The frameworks that a launcher is for; empty: any.
+#[must_use]
+pub(in crate::launch) fn frameworks_of(launcher: Launcher) -> &'static [&'static str] {
+    match launcher {
+        Launcher::Ddp | Launcher::Torchrun | Launcher::Deepspeed | Launcher::Accelerate => {
+            &["pytorch", "keras"]
+        }
+        Launcher::Tensorflow => &["tensorflow", "keras"],
+        Launcher::Jax => &["jax", "keras"],
+        Launcher::Keras => &["keras", "tensorflow", "jax", "pytorch"],
+        Launcher::Horovod => &["tensorflow", "keras", "pytorch", "mxnet"],
+        Launcher::Mxnet => &["mxnet"],
+        Launcher::Auto | Launcher::None | Launcher::Each | Launcher::Mpi => &[],
+    }
+}
+
 /// What `auto` starts several ranks of a framework with; `None`: none follows from it.
 #[must_use]
 pub(in crate::launch) fn launcher_of_framework(framework: &str) -> Option<Launcher> {
@@ -81,4 +102,38 @@ pub(in crate::launch) fn launcher_of_framework(framework: &str) -> Option<Launch
         "mxnet" => Launcher::Mxnet,
         _ => return None,
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::launch::ranks::tests::meeting;
+
+    #[test]
+    fn address_of_ipv6_has_brackets_before_a_port_alone() {
+        let mut meeting = meeting(&[1, 1]);
+        for (node, at) in meeting.nodes.iter_mut().zip(["fd00::1", "fd00::2"]) {
+            node.address = at.parse().expect("an address");
+        }
+        for (launcher, name, expected) in [
+            (Launcher::Ddp, "MASTER_ADDR", "fd00::1"),
+            (Launcher::Torchrun, "PET_MASTER_ADDR", "fd00::1"),
+            (Launcher::Jax, "JAX_COORDINATOR_ADDRESS", "[fd00::1]:30000"),
+            (
+                Launcher::Tensorflow,
+                "TF_CONFIG",
+                r#"{"cluster":{"worker":["[fd00::1]:30001","[fd00::2]:30001"]},"task":{"index":1,"type":"worker"}}"#,
+            ),
+            (Launcher::Mxnet, "DMLC_PS_ROOT_URI", "fd00::1"),
+            (Launcher::Horovod, "HOROVOD_GLOO_RENDEZVOUS_ADDR", "fd00::1"),
+        ] {
+            let launch = launcher_for(launcher, |_| None).expect("it starts ranks");
+            let workers = launch.workers(1, &meeting);
+            let variables = &workers.last().expect("a rank").variables;
+            let value = variables.iter().find(|(known, _)| *known == name);
+            assert_eq!(value.map(|(_, value)| &**value), Some(expected), "{name}");
+            let knows = !matches!(launcher, Launcher::Mxnet | Launcher::Horovod);
+            assert_eq!(launch.speaks_ipv6(), knows);
+        }
+    }
 }

@@ -47,6 +47,11 @@ impl Launch for Mxnet {
             .chain(workers)
             .collect()
     }
+
+    /// ps-lite leaves ZeroMQ's default, IPv4 (`zmq_van.h`).
+    fn speaks_ipv6(&self) -> bool {
+        false
+    }
 }
 
 #[cfg(test)]
