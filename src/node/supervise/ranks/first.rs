@@ -1,12 +1,11 @@
 //! The first node: it waits for the others, starts all at once, and says which rank fell first.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::io::{self, BufReader};
-use std::net::{IpAddr, TcpListener, TcpStream};
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::net::{IpAddr, TcpListener};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread::{self, sleep};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use super::group::Group;
 use super::likeness::{Likeness, differences};
@@ -18,8 +17,10 @@ use crate::record::ExitStatus;
 
 /// How long somebody who connects may take to prove that he belongs to the job.
 const PROOF: Duration = Duration::from_secs(5);
-/// Connections without a proof at a time, beside one for each node; more are closed, and a node tries again.
+/// Connections without a proof at a time, beside one for each node. One more takes the place of the oldest, so that nobody keeps
+/// the nodes out by holding many; where the oldest is this young, it is closed itself, and a node tries again.
 const STRANGERS: usize = 64;
+const YOUNG: Duration = Duration::from_millis(500);
 /// Memory for a thread that only reads lines and answers: a large job has many.
 const STACK_BYTES: usize = 256 << 10;
 /// How long the failures of other ranks are waited for, before the first of them is named: the news of some travel longer.
@@ -35,7 +36,7 @@ pub(super) struct First {
     pub(super) patience: Duration,
     pub(super) say: Box<dyn Fn(String) + Send + Sync>,
     state: Mutex<State>,
-    strangers: AtomicUsize,
+    strangers: Mutex<VecDeque<(Instant, Stream)>>,
 }
 
 /// What a node said of itself.
@@ -66,7 +67,7 @@ impl First {
         patience: Duration,
         say: Box<dyn Fn(String) + Send + Sync>,
     ) -> Arc<Self> {
-        let (state, strangers) = (Mutex::default(), AtomicUsize::new(0));
+        let (state, strangers) = (Mutex::default(), Mutex::default());
         Arc::new(Self {
             group,
             name,
@@ -79,6 +80,32 @@ impl First {
 
     fn state(&self) -> MutexGuard<'_, State> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn strangers(&self) -> MutexGuard<'_, VecDeque<(Instant, Stream)>> {
+        let strangers = self.strangers.lock();
+        strangers.unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Whether there is a place for somebody without a proof.
+    fn admits(&self, stream: &Stream) -> bool {
+        let mut strangers = self.strangers();
+        if strangers.len() >= STRANGERS + self.group.nodes.len() {
+            let is_old = |(since, _): &mut (Instant, Stream)| since.elapsed() >= YOUNG;
+            let Some((_, oldest)) = strangers.pop_front_if(is_old) else {
+                return false;
+            };
+            oldest.close();
+        }
+        strangers.push_back((Instant::now(), stream.clone()));
+        true
+    }
+
+    /// Gives up his place; whether he had it still.
+    fn leaves(&self, stream: &Stream) -> bool {
+        let mut strangers = self.strangers();
+        let at = strangers.iter().position(|(_, other)| other.is(stream));
+        at.and_then(|at| strangers.remove(at)).is_some()
     }
 
     /// Does something on a thread beside.
@@ -99,14 +126,14 @@ impl First {
                     sleep(Duration::from_millis(50));
                     continue;
                 };
-                let most = STRANGERS + first.group.nodes.len();
-                if first.strangers.fetch_add(1, Ordering::Relaxed) >= most {
-                    first.strangers.fetch_sub(1, Ordering::Relaxed);
+                let stream = Stream::new(stream, PROOF).ok();
+                let Some(stream) = stream.filter(|stream| first.admits(stream)) else {
                     continue;
-                }
+                };
                 first.beside(move |first| {
-                    let proven = first.prove(stream);
-                    first.strangers.fetch_sub(1, Ordering::Relaxed);
+                    let proven = first.prove(&stream);
+                    first.leaves(&stream);
+                    drop(stream);
                     if let Ok((node, skew_ms, reader)) = proven {
                         first.hear(node, skew_ms, reader);
                     }
@@ -127,20 +154,22 @@ impl First {
         (self.say)(format!("waiting for {} to start dlrun", missing(self)));
         sleep(self.patience.saturating_sub(IMPATIENCE));
         if !self.state().has_started {
-            let why = format!(
+            self.refuse(format!(
                 "{} did not come to the meeting of the nodes within {} s",
                 missing(self),
                 self.patience.as_secs()
-            );
-            self.state().refused = Some(why.clone());
-            self.tell_all(&ToNode::Refused(why));
+            ));
         }
+    }
+
+    fn refuse(&self, why: String) {
+        self.state().refused = Some(why.clone());
+        self.tell_all(&ToNode::Refused(why));
     }
 
     /// Lets somebody prove that he belongs to the job, and takes him in. The node, by how much its clock is ahead, in
     /// milliseconds, and what comes from it.
-    fn prove(&self, stream: TcpStream) -> io::Result<(usize, i64, BufReader<Stream>)> {
-        let stream = Stream::new(stream, PROOF)?;
+    fn prove(&self, stream: &Stream) -> io::Result<(usize, i64, BufReader<Stream>)> {
         let mut reader = BufReader::new(stream.clone());
         let refused = || io::Error::from(io::ErrorKind::PermissionDenied);
         let ToFirst::Hello { nonce } = wire::read(&mut reader, STRANGERS_LINE)? else {
@@ -165,7 +194,8 @@ impl First {
         else {
             return Err(refused());
         };
-        if !message::is_same(&proof, &of("node")) || node >= self.group.nodes.len() {
+        let is_ours = message::is_same(&proof, &of("node")) && node < self.group.nodes.len();
+        if !is_ours || !self.leaves(stream) {
             return Err(refused());
         }
         reader.get_mut().trust()?;
@@ -174,7 +204,7 @@ impl First {
             likeness,
             skew_ms,
         };
-        self.take_in(node, brought, stream);
+        self.take_in(node, brought, stream.clone());
         Ok((node, skew_ms, reader))
     }
 
@@ -194,6 +224,11 @@ impl First {
             return;
         }
         state.has_started = true;
+        let shares = state.brought.values().map(|brought| &brought.share);
+        if let Some(why) = without_ports(shares) {
+            drop(state);
+            return self.refuse(why);
+        }
         // What only the node itself needs stays away: the table of a large job goes to many.
         let common = |share: &NodeShare| NodeShare {
             gpus: Vec::new(),
@@ -291,13 +326,24 @@ impl First {
     }
 }
 
+/// Why the ranks cannot start, where a node has too few free ports for them.
+pub(super) fn without_ports<'a>(mut shares: impl Iterator<Item = &'a NodeShare>) -> Option<String> {
+    let lacks = |share: &&NodeShare| share.ports.len() <= share.ranks as usize;
+    shares.find(lacks).map(|share| {
+        format!(
+            "{} has fewer than {} free ports from `launch.first_port` to `launch.last_port`",
+            share.host,
+            share.ranks + 1
+        )
+    })
+}
+
 #[cfg(test)]
 mod tests {
-    use std::net::SocketAddr;
-    use std::time::Instant;
+    use std::net::{SocketAddr, TcpStream};
 
     use super::*;
-    use crate::node::supervise::ranks::member::{Member, Newcomer};
+    use crate::node::supervise::ranks::member::{Candidates, Member, Newcomer};
 
     fn newcomer(nodes: usize, node: usize, secret: &str) -> Newcomer {
         let name = |at: usize| (format!("n{at}"), 2);
@@ -376,6 +422,50 @@ mod tests {
         };
         assert!(why.contains("n1 did not come"), "{why}");
         drop(silent);
+    }
+
+    #[test]
+    fn address_without_an_answer_holds_up_no_other() {
+        let at = open(1, Duration::from_secs(60));
+        let silent: Vec<TcpListener> = (0..16)
+            .map(|_| TcpListener::bind("127.0.0.1:0").expect("a port"))
+            .collect();
+        let candidates = Candidates::default();
+        candidates.add(silent.iter().filter_map(|other| other.local_addr().ok()));
+        candidates.add([at]);
+        let began = Instant::now();
+        let limit = began + Duration::from_secs(20);
+        let member = newcomer(1, 0, "right").join_among(&candidates, limit);
+        assert!(member.is_some() && began.elapsed() < Duration::from_secs(2));
+    }
+
+    #[test]
+    fn nobody_keeps_a_node_out_by_holding_connections() {
+        let at = open(2, Duration::from_secs(60));
+        let held: Vec<TcpStream> = (0..200)
+            .filter_map(|_| TcpStream::connect(at).ok())
+            .collect();
+        let began = Instant::now();
+        let mut one = join(&newcomer(2, 1, "right"), at);
+        let _zero = join(&newcomer(2, 0, "right"), at);
+        assert!(matches!(hears(&mut one), ToNode::Table(_)));
+        assert!(began.elapsed() < PROOF, "{:?}", began.elapsed());
+        drop(held);
+    }
+
+    #[test]
+    fn node_without_free_ports_is_named_to_all() {
+        let at = open(2, Duration::from_secs(60));
+        let mut full = newcomer(2, 1, "right");
+        // Fewer than two ranks need.
+        full.ports = (21_000, 21_001);
+        let mut members = [join(&full, at), join(&newcomer(2, 0, "right"), at)];
+        for member in &mut members {
+            let ToNode::Refused(why) = hears(member) else {
+                panic!("no refusal");
+            };
+            assert!(why.starts_with("n1 has fewer than 3 free ports"), "{why}");
+        }
     }
 
     /// docs/testing.md has the figures of larger ones.

@@ -6,7 +6,7 @@ use std::sync::mpsc::{Receiver, Sender, channel};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use super::first::First;
+use super::first::{First, without_ports};
 use super::member::{Member, Newcomer, Notes};
 use super::message::{Fall, LINE, ToFirst, ToNode};
 use super::network::{self, TRIES};
@@ -87,22 +87,19 @@ fn attend(agenda: &Agenda, news: &Sender<News>, said: Receiver<ToFirst>) -> io::
 fn open(agenda: &Agenda, news: &Sender<News>) -> io::Result<SocketAddr> {
     let Newcomer { group, port, .. } = &agenda.newcomer;
     let own = network::address_of(&group.nodes[0].0, agenda.interface.as_deref());
-    let bound = (*port..port + TRIES).find_map(|port| {
-        let place = SocketAddr::new(own.address, port);
+    // Where all places are taken that others look at, they find another one in the run's directory.
+    let bound = (*port..port + TRIES).chain([0]).find_map(|port| {
         // At every address: who may join knows the secret.
-        let everywhere = match place.ip() {
+        let everywhere = match own.address {
             IpAddr::V4(_) => IpAddr::V4(Ipv4Addr::UNSPECIFIED),
             IpAddr::V6(_) => IpAddr::V6(Ipv6Addr::UNSPECIFIED),
         };
-        Some((TcpListener::bind((everywhere, port)).ok()?, place))
+        let listener = TcpListener::bind((everywhere, port)).ok()?;
+        let place = SocketAddr::new(own.address, listener.local_addr().ok()?.port());
+        Some((listener, place))
     });
-    let (listener, place) = bound.ok_or_else(|| {
-        let last = port + TRIES - 1;
-        io::Error::other(format!(
-            "ports {port} to {last} of {} are all taken",
-            own.address
-        ))
-    })?;
+    let no_port = || io::Error::other(format!("no port of {} is free", own.address));
+    let (listener, place) = bound.ok_or_else(no_port)?;
     if let Some(notes) = agenda.notes.clone() {
         notes.leave(place);
     }
@@ -124,9 +121,12 @@ fn alone(agenda: &Agenda, news: &Sender<News>, said: &Receiver<ToFirst>) -> io::
             cpus: part(&all.cpus, node, all.group.nodes.len()),
             ..all.clone()
         };
-        let (share, ports) = newcomer.share(IpAddr::V4(Ipv4Addr::LOCALHOST))?;
+        let (share, ports) = newcomer.share(IpAddr::V4(Ipv4Addr::LOCALHOST));
         nodes.push(share);
         held.extend(ports);
+    }
+    if let Some(why) = without_ports(nodes.iter()) {
+        return Err(io::Error::other(why));
     }
     start(
         agenda,

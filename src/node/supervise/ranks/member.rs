@@ -1,11 +1,12 @@
 //! A node on its way to the first one, and what it hears from there.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::io::{self, BufReader};
 use std::net::{IpAddr, SocketAddr, TcpListener as Held, TcpStream};
 use std::path::PathBuf;
+use std::sync::mpsc::channel;
 use std::sync::{Arc, Mutex, PoisonError};
-use std::thread::sleep;
+use std::thread::{Builder, sleep};
 use std::time::{Duration, Instant};
 
 use serde::{Deserialize, Serialize};
@@ -23,9 +24,11 @@ use crate::record::NetworkFacts;
 
 /// How long one address may take to answer.
 const ANSWER: Duration = Duration::from_secs(2);
-/// Between two rounds over all addresses, at first and later.
+/// Between two tries at one address, at first and later.
 const PAUSE: Duration = Duration::from_millis(20);
 const PAUSE_MAX: Duration = Duration::from_secs(1);
+/// How long an address that answered waits for those before it.
+const OTHERS: Duration = Duration::from_millis(300);
 /// Between two looks into the run's directory.
 const LOOK: Duration = Duration::from_millis(200);
 const FILE: &str = "meeting.json";
@@ -74,7 +77,7 @@ impl Notes {
 
 /// Addresses at which the first node may be.
 #[derive(Debug, Clone, Default)]
-struct Candidates(Arc<Mutex<BTreeSet<SocketAddr>>>);
+pub(super) struct Candidates(Arc<Mutex<BTreeSet<SocketAddr>>>);
 
 impl Candidates {
     /// Looks for them on threads of their own: name service and state directory may hang.
@@ -110,7 +113,7 @@ impl Candidates {
         found
     }
 
-    fn add(&self, places: impl IntoIterator<Item = SocketAddr>) {
+    pub(super) fn add(&self, places: impl IntoIterator<Item = SocketAddr>) {
         self.0
             .lock()
             .unwrap_or_else(PoisonError::into_inner)
@@ -168,44 +171,57 @@ impl Newcomer {
             }
             None => Candidates::seek(first, self.port, notes),
         };
-        let mut pause = PAUSE;
+        self.join_among(&candidates, limit)
+    }
+
+    pub(super) fn join_among(&self, candidates: &Candidates, limit: Instant) -> Option<Member> {
+        // All at once: one that gives no answer holds up no other for long.
+        let (answer, answers) = channel();
+        // When each is asked again; `None`: it is being asked.
+        let mut asked: BTreeMap<SocketAddr, Option<Instant>> = BTreeMap::new();
+        let mut best: Option<(SocketAddr, Found, Instant)> = None;
+        let began = Instant::now();
         while Instant::now() < limit {
-            let mut places = candidates.now().into_iter();
-            if let Some(member) = places.find_map(|place| self.join_at(place).ok()) {
+            for place in candidates.now() {
+                let again = asked.get(&place);
+                if again.is_some_and(|at| at.is_none_or(|at| Instant::now() < at)) {
+                    continue;
+                }
+                let (answer, secret) = (answer.clone(), self.group.secret.clone());
+                let ask = move || drop(answer.send((place, ask(place, &secret))));
+                if Builder::new().spawn(ask).is_ok() {
+                    asked.insert(place, None);
+                }
+            }
+            if let Ok((place, found)) = answers.recv_timeout(PAUSE) {
+                let pause = (began.elapsed() / 3).clamp(PAUSE, PAUSE_MAX);
+                asked.insert(place, Some(Instant::now() + pause));
+                let is_best = best.as_ref().is_none_or(|(best, ..)| place < *best);
+                let found = found.ok().filter(|_| is_best);
+                best = found.map(|found| (place, found, Instant::now())).or(best);
+            }
+            // All nodes take the same of several addresses, if they reach it.
+            let is_chosen = |(place, _, since): &mut (SocketAddr, Found, Instant)| {
+                since.elapsed() >= OTHERS || asked.range(..*place).all(|(_, again)| again.is_some())
+            };
+            let chosen = best.take_if(is_chosen);
+            if let Some(member) = chosen.and_then(|(_, found, _)| self.join_at(found).ok()) {
                 return Some(member);
             }
-            sleep(pause);
-            pause = (pause * 3 / 2).min(PAUSE_MAX);
         }
         None
     }
 
-    fn join_at(&self, place: SocketAddr) -> io::Result<Member> {
-        let stream = Stream::new(TcpStream::connect_timeout(&place, ANSWER)?, ANSWER)?;
-        let mut reader = BufReader::new(stream.clone());
-        let nonce = message::nonce()?;
-        let asked = Instant::now();
-        stream.send(&wire::line(&ToFirst::Hello {
-            nonce: nonce.clone(),
-        }))?;
-        let answer = wire::read(&mut reader, STRANGERS_LINE)?;
-        let ToNode::Proof {
-            nonce: theirs,
+    fn join_at(&self, found: Found) -> io::Result<Member> {
+        let Found {
+            mut reader,
+            stream,
             proof,
-            clock_ms,
-        } = answer
-        else {
-            return Err(io::ErrorKind::PermissionDenied.into());
-        };
-        let network = NetworkFacts::measured(asked.elapsed(), now_ms(), clock_ms);
-        let of = |side| message::proof(&self.group.secret, side, [&nonce, &theirs]);
-        // Who listens there without knowing the secret learns nothing from us.
-        if !message::is_same(&proof, &of("first")) {
-            return Err(io::ErrorKind::PermissionDenied.into());
-        }
-        let (share, held) = self.share(stream.own_address()?)?;
+            network,
+        } = found;
+        let (share, held) = self.share(stream.own_address()?);
         stream.send(&wire::line(&ToFirst::Join {
-            proof: of("node"),
+            proof,
             node: self.node,
             share: share.clone(),
             skew_ms: network.clock_skew_ms,
@@ -222,10 +238,9 @@ impl Newcomer {
     }
 
     /// What this node brings, at one of its addresses.
-    pub(super) fn share(&self, address: IpAddr) -> io::Result<(NodeShare, Vec<Held>)> {
+    pub(super) fn share(&self, address: IpAddr) -> (NodeShare, Vec<Held>) {
         let (host, ranks) = self.group.nodes[self.node].clone();
-        let held = network::hold_ports(address, 1 + ranks as usize, self.port + TRIES, self.ports)
-            .ok_or_else(|| io::Error::other("no port is free"))?;
+        let held = network::hold_ports(address, 1 + ranks as usize, self.port + TRIES, self.ports);
         let share = NodeShare {
             host,
             address,
@@ -235,6 +250,47 @@ impl Newcomer {
             gpus: self.gpus.clone(),
             cpus: self.cpus.clone(),
         };
-        Ok((share, held))
+        (share, held)
     }
+}
+
+/// The first node, which proved that it knows the secret.
+struct Found {
+    reader: BufReader<Stream>,
+    stream: Stream,
+    /// What proves to it that this node does.
+    proof: String,
+    network: NetworkFacts,
+}
+
+/// Looks whether the first node is there.
+fn ask(place: SocketAddr, secret: &str) -> io::Result<Found> {
+    let stream = Stream::new(TcpStream::connect_timeout(&place, ANSWER)?, ANSWER)?;
+    let mut reader = BufReader::new(stream.clone());
+    let nonce = message::nonce()?;
+    let asked = Instant::now();
+    stream.send(&wire::line(&ToFirst::Hello {
+        nonce: nonce.clone(),
+    }))?;
+    let answer = wire::read(&mut reader, STRANGERS_LINE)?;
+    let ToNode::Proof {
+        nonce: theirs,
+        proof,
+        clock_ms,
+    } = answer
+    else {
+        return Err(io::ErrorKind::PermissionDenied.into());
+    };
+    let network = NetworkFacts::measured(asked.elapsed(), now_ms(), clock_ms);
+    let of = |side| message::proof(secret, side, [&nonce, &theirs]);
+    // Who listens there without knowing the secret learns nothing from us.
+    if !message::is_same(&proof, &of("first")) {
+        return Err(io::ErrorKind::PermissionDenied.into());
+    }
+    Ok(Found {
+        proof: of("node"),
+        reader,
+        stream,
+        network,
+    })
 }

@@ -93,6 +93,11 @@ pub fn run(argv: &[OsString], context: &Context, say: &dyn Fn(&str)) -> Result<i
         say,
     };
     let meeting = node.wait_for_start()?;
+    let first = meeting.nodes.first().map(|first| first.address);
+    if node.group.own.contains(&0) && !launch.speaks_ipv6() && first.is_some_and(|at| at.is_ipv6())
+    {
+        say("the nodes have addresses of IPv6, which this launcher's framework does not use");
+    }
     if let Err((rank, code, why)) = node.start(&meeting) {
         // The other nodes must know why they end.
         say(&why);

@@ -107,11 +107,12 @@ impl Processes {
         }
     }
 
-    /// TERM now, KILL after `grace`; further calls change nothing.
+    /// TERM now, KILL after `grace`; further calls change nothing. A stopped process takes TERM once it goes on.
     pub(super) fn stop(&mut self, grace: Duration) {
         if self.kill_at.is_none() {
             self.kill_at = Some(Instant::now() + grace);
             self.signal(Signal::SIGTERM);
+            self.signal(Signal::SIGCONT);
         }
     }
 

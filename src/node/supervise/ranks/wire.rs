@@ -47,8 +47,18 @@ impl Stream {
         (&*self.stream).write_all(line.as_bytes())
     }
 
+    /// One of IPv4 as such: a listener for IPv6 has it as `::ffff:10.0.0.1`.
     pub(super) fn own_address(&self) -> io::Result<std::net::IpAddr> {
-        Ok(self.stream.local_addr()?.ip())
+        Ok(self.stream.local_addr()?.ip().to_canonical())
+    }
+
+    /// Whether both are the same connection.
+    pub(super) fn is(&self, other: &Self) -> bool {
+        Arc::ptr_eq(&self.stream, &other.stream)
+    }
+
+    pub(super) fn close(&self) {
+        let _ = self.stream.shutdown(std::net::Shutdown::Both);
     }
 }
 
