@@ -205,6 +205,28 @@ fn keras_on_tensorflow_is_warned_of_before_it_waits() {
     assert!(!warned("tensorflow", ""));
 }
 
+#[test]
+fn plan_warns_of_more_ranks_than_cpus_and_of_a_launcher_that_does_not_fit() {
+    let env = TestEnv::new();
+    let warnings = |lines: &str| {
+        let more = format!("launcher = \"ddp\"\n{lines}");
+        let file = env.job("true", &more);
+        let planned = env
+            .dlrun(["plan", "--scheduler", "local", "--json"])
+            .arg(&file)
+            .run();
+        planned.code(0).result()["warnings"].to_string()
+    };
+    let many = warnings("[resources]\nnodes = 64\ntasks_per_node = 64\n");
+    assert!(many.contains("4096 ranks share the"), "{many}");
+    let jax =
+        warnings("[resources]\nnodes = 2\n[framework]\nname = \"jax\"\n[image]\nnone = true\n");
+    assert!(
+        jax.contains("no variables that jax reads; `jax` does"),
+        "{jax}"
+    );
+}
+
 /// As much of PyTorch as `check --run` asks for, with a sum that is right where all ranks have the same world.
 const TORCH: &str = "\
 __version__ = '0-fake'
