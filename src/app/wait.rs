@@ -9,7 +9,7 @@ use crate::app::interrupt;
 use crate::app::progress::{Display, Epochs};
 use crate::app::session::Session;
 use crate::app::track::{Tracked, Tracker, output_path, plan_of};
-use crate::job::{JobState, RunId, TimingPattern};
+use crate::job::{JobState, Launcher, RunId, TimingPattern};
 use crate::plan::Plan;
 use crate::record::{RunRecord, Status, resolve};
 use crate::scheduler::adapter_for;
@@ -49,7 +49,7 @@ impl Watched {
             .filter(|_| record.array.is_none())
             .map(|output| {
                 // With one output for each node the first node's is followed.
-                let has_several = plan.launcher.runs_on_each_node() && !record.scheduler.is_local();
+                let has_several = plan.launcher == Launcher::Each && !record.scheduler.is_local();
                 let output = if has_several {
                     format!("{}.0.out", output.strip_suffix(".out").unwrap_or(output))
                 } else {
