@@ -76,6 +76,30 @@ fn ranks_and_elements_enter_their_containers() {
 
 #[test]
 #[ignore = "needs slurmctld and Apptainer: run tests/run"]
+fn ranks_of_a_framework_find_their_variables_in_the_container() {
+    let user = User::new();
+    let run = format!(
+        "launcher = \"ddp\"\n{}",
+        sh(
+            "echo rank $RANK of $WORLD_SIZE, $LOCAL_RANK of node $NODE_RANK in $APPTAINER_NAME; \
+            test -n \"$MASTER_ADDR\" -a -n \"$MASTER_PORT\""
+        )
+    );
+    let more = format!("nodes = 2\ntasks_per_node = 2\n{}", image());
+    let submitted = user.submit(&user.job("ddp", &run, &more));
+    assert_eq!(user.wait(&submitted.run), 0, "{}", submitted.text());
+    for rank in 0..4 {
+        let log = user
+            .dlrun(&["logs", &submitted.run, "--rank", &rank.to_string()])
+            .ok();
+        let (local, node) = (rank % 2, rank / 2);
+        let expected = format!("rank {rank} of 4, {local} of node {node} in base\n");
+        assert!(log.contains(&expected), "{log}");
+    }
+}
+
+#[test]
+#[ignore = "needs slurmctld and Apptainer: run tests/run"]
 fn failures_and_ends_pass_through_the_container() {
     let user = User::new();
     let ran = |name: &str, script: &str, more: &str| {

@@ -60,3 +60,21 @@ fn jax_trains_with_equal_weights_on_all_processes() {
 fn tensorflow_trains_to_a_low_loss_on_all_workers() {
     trains("tensorflow", 2);
 }
+
+#[test]
+#[ignore = "needs slurmctld and Horovod with TensorFlow: docs/testing.md"]
+fn horovod_trains_with_equal_weights_on_all_ranks() {
+    trains("horovod", 4);
+}
+
+#[test]
+#[ignore = "needs slurmctld and MXNet: docs/testing.md"]
+fn mxnet_trains_with_equal_weights_on_all_workers() {
+    trains("mxnet", 4);
+}
+
+#[test]
+#[ignore = "needs slurmctld and Keras with JAX: docs/testing.md"]
+fn keras_trains_on_jax_with_equal_weights_on_all_processes() {
+    trains("keras", 4);
+}
