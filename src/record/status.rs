@@ -309,15 +309,19 @@ fn container_failure(outcome: &Outcome, status: &Status) -> Option<Cause> {
 fn first_rank_to_fall(outcome: &Outcome, status: &Status) -> Option<Cause> {
     let of_node = |node: &NodeRecord| {
         let rank = node.ranks.iter().find(|rank| rank.fell_first)?;
-        // The first rank of a node has the node's output.
-        let of_node = node.last_words.last().filter(|_| rank.output.is_none());
+        let helper = rank.role.as_ref().filter(|role| *role != "agent");
+        // The first rank of a node has the node's output; helpers write into it too, so its last line may be another's.
+        let is_its = rank.output.is_none() && helper.is_none();
+        let of_node = node.last_words.last().filter(|_| is_its);
         let said = rank.last_words.as_ref().or(of_node);
         let said = said.map(|words| format!(": {words}"));
-        let (number, name, end) = (rank.rank, &node.key.node, ending(rank.exit?));
+        let who = helper.map_or_else(
+            || format!("rank {}", rank.rank),
+            |role| format!("the {role}"),
+        );
+        let (name, end) = (&node.key.node, ending(rank.exit?));
         let said = said.unwrap_or_default();
-        Some(format!(
-            "rank {number} on {name} failed first: it {end}{said}"
-        ))
+        Some(format!("{who} on {name} failed first: it {end}{said}"))
     };
     let text = outcome.nodes.iter().find_map(of_node);
     let failed = status.state == JobState::Failed;

@@ -186,6 +186,27 @@ fn helpers_of_mxnet_end_with_the_workers() {
 }
 
 #[test]
+fn helper_of_mxnet_that_fails_is_the_cause() {
+    let env = TestEnv::new();
+    let script = "[ $DMLC_ROLE = scheduler ] && sleep 0.3 && exit 7; exec sleep 600";
+    let run = job(&env, script, "mxnet", "nodes = 2");
+    env.wait_state(&run, "failed");
+    let shown = env.show(&run);
+    let cause = shown["status"]["cause"]["text"].as_str().unwrap_or("");
+    assert!(
+        cause.starts_with("the scheduler on ")
+            && cause.ends_with("failed first: it ended with exit code 7"),
+        "{cause}"
+    );
+    let log = env.dlrun(["logs", &run]).run().code(0).text();
+    assert!(
+        log.contains("failed first, with exit code 7") && log.contains("warning: the scheduler on"),
+        "{log}"
+    );
+    env.wait_quiet();
+}
+
+#[test]
 fn keras_on_tensorflow_is_warned_of_before_it_waits() {
     let env = TestEnv::new();
     let warned = |launcher: &str, lines: &str| {

@@ -280,6 +280,7 @@ impl First {
             let exit = ExitStatus::Signal(nix::sys::signal::Signal::SIGKILL as i32);
             self.fell(Fall {
                 rank: None,
+                role: None,
                 node: self.group.nodes[node].0.clone(),
                 exit,
                 at_ms: now_ms(),
@@ -392,6 +393,7 @@ mod tests {
             let (rank, node) = (Some(rank), "n".to_owned());
             wire::line(&ToFirst::Fell(Fall {
                 rank,
+                role: None,
                 node,
                 exit,
                 at_ms,

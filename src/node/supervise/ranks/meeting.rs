@@ -217,10 +217,11 @@ fn talk(
                 let node = agenda.newcomer.group.nodes[0].0.clone();
                 let exit = ExitStatus::Signal(nix::sys::signal::Signal::SIGKILL as i32);
                 let at_ms = now_ms();
-                let rank = None;
+                let (rank, role) = (None, None);
                 // The first node's dlrun is dead, and so are its ranks; of a network that is cut nobody knows.
                 let _ = news.send(News::Lost((!wire::is_cut_off(&error)).then_some(Fall {
                     rank,
+                    role,
                     node,
                     exit,
                     at_ms,

@@ -62,6 +62,9 @@ pub(super) enum ToNode {
 pub(super) struct Fall {
     /// `None`: a whole node was lost.
     pub(super) rank: Option<u32>,
+    /// Of a helper, what it is.
+    #[serde(default)]
+    pub(super) role: Option<String>,
     pub(super) node: String,
     pub(super) exit: ExitStatus,
     /// By the clock of the first node.
@@ -70,22 +73,15 @@ pub(super) struct Fall {
 
 impl std::fmt::Display for Fall {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        match (self.rank, self.exit) {
-            (None, _) => write!(f, "node {} was lost", self.node),
-            (Some(rank), ExitStatus::Code(code)) => {
-                write!(
-                    f,
-                    "rank {rank} on {} failed first, with exit code {code}",
-                    self.node
-                )
-            }
-            (Some(rank), ExitStatus::Signal(signal)) => {
-                write!(
-                    f,
-                    "rank {rank} on {} failed first, killed by signal {signal}",
-                    self.node
-                )
-            }
+        let node = &self.node;
+        match (&self.role, self.rank) {
+            (_, None) => return write!(f, "node {node} was lost"),
+            (Some(role), _) => write!(f, "the {role} on {node} failed first, ")?,
+            (None, Some(rank)) => write!(f, "rank {rank} on {node} failed first, ")?,
+        }
+        match self.exit {
+            ExitStatus::Code(code) => write!(f, "with exit code {code}"),
+            ExitStatus::Signal(signal) => write!(f, "killed by signal {signal}"),
         }
     }
 }

@@ -101,7 +101,7 @@ pub fn run(argv: &[OsString], context: &Context, say: &dyn Fn(&str)) -> Result<i
     if let Err((rank, code, why)) = node.start(&meeting) {
         // The other nodes must know why they end.
         say(&why);
-        node.fell(Some(rank), ExitStatus::Code(code));
+        node.fell(rank, None, ExitStatus::Code(code));
     }
     Ok(node.wait_for_end())
 }
@@ -434,10 +434,11 @@ impl Node<'_> {
         let is_asked = self
             .signalled_at
             .is_some_and(|at| at.elapsed() < self.grace + AFTER_STOP);
+        let role = process.record.role.clone().filter(|_| process.is_helper);
         let is_of_use = !process.is_helper || !ranks_are_over;
         let failed = exit.filter(|exit| !exit.is_success() && is_of_use && !is_asked);
         if let Some(exit) = failed.filter(|_| self.fall.is_none()) {
-            self.fell(Some(rank), exit);
+            self.fell(rank, role, exit);
         }
         self.write_report();
     }
@@ -447,10 +448,11 @@ impl Node<'_> {
         self.report.write(records);
     }
 
-    fn fell(&self, rank: Option<u32>, exit: ExitStatus) {
+    fn fell(&self, rank: u32, role: Option<String>, exit: ExitStatus) {
         let (node, at_ms) = (self.context.node.clone(), now_ms());
         let fall = Fall {
-            rank,
+            rank: Some(rank),
+            role,
             node,
             exit,
             at_ms,

@@ -159,10 +159,9 @@ impl Processes {
         ended
     }
 
-    /// Marks the rank that fell before all others, if it is one of these, with the last line that it wrote into its own file.
+    /// Marks the rank or helper that fell before all others, if it is one of these, with the last line that it wrote into its own file.
     pub(super) fn fell_first(&mut self, rank: Option<u32>, shown: impl Fn(&str) -> String) {
-        let is_it =
-            |process: &&mut Process| rank == Some(process.record.rank) && !process.is_helper;
+        let is_it = |process: &&mut Process| rank == Some(process.record.rank);
         if let Some(process) = self.all.iter_mut().find(is_it) {
             let record = &mut process.record;
             record.fell_first = true;
