@@ -4,6 +4,7 @@ import importlib.util, json, os, sys, threading, time
 LAUNCHER, SECONDS = sys.argv[1], int(sys.argv[2])
 # MXNet's scheduler and servers start the same program, become what they are in its import, and write where rank 0 does.
 HELPER = os.environ.get("DMLC_ROLE", "worker") != "worker"
+PAUSE = 5  # the first rank that ends in failure ends the others, which may be about to say the same
 SMALL, LARGE = 1, 4 << 20  # numbers of 4 bytes
 said = {"stage": "start", "python": sys.executable}
 
@@ -17,14 +18,21 @@ def say(error=None):
     sys.stdout.flush()
 
 
+def at(stage, **facts):
+    """The last thing that a rank says stands: one that is ended has said what it did."""
+    said.update(facts, stage=stage)
+    say()
+
+
 def late():
     say("no answer within %d s" % SECONDS)
+    time.sleep(PAUSE)
     os._exit(3)
 
 
 def measure(all_reduce):
     """all_reduce(n) gives one number of the sum of n ones from each rank."""
-    said["stage"] = "all-reduce"
+    at("all-reduce")
     said["sum"] = float(all_reduce(SMALL))
     for size, name in ((SMALL, "small_seconds"), (LARGE, "large_seconds")):
         all_reduce(size)
@@ -53,7 +61,7 @@ def with_torch():
     import torch
     import torch.distributed as dist
 
-    said.update(framework="torch " + torch.__version__, stage="initialise")
+    at("initialise", framework="torch " + torch.__version__)
     if not dist.is_available():
         raise RuntimeError("this torch is built without torch.distributed")
     device = device_of(torch, int(os.environ.get("LOCAL_RANK", "0")))
@@ -75,7 +83,7 @@ def with_torch():
 def with_tensorflow():
     import tensorflow as tf
 
-    said.update(framework="tensorflow " + tf.__version__, stage="initialise")
+    at("initialise", framework="tensorflow " + tf.__version__)
     strategy = tf.distribute.MultiWorkerMirroredStrategy()
     cluster = json.loads(os.environ.get("TF_CONFIG", "{}")).get("cluster", {})
     said["gpus"] = len(tf.config.list_physical_devices("GPU"))
@@ -99,7 +107,7 @@ def with_tensorflow():
 def with_jax():
     import jax
 
-    said.update(framework="jax " + jax.__version__, stage="initialise")
+    at("initialise", framework="jax " + jax.__version__)
     jax.distributed.initialize()
     from jax.experimental import multihost_utils
     import numpy
@@ -132,7 +140,7 @@ def with_horovod():
         said["framework"] = "horovod with tensorflow " + tf.__version__
         make = lambda count: tf.ones([count])
         first = lambda found: float(found[0])
-    said["stage"] = "initialise"
+    at("initialise")
     hvd.init()
     nccl = bool(getattr(hvd, "nccl_built", lambda: 0)())
     said.update(world=hvd.size(), nccl=nccl, backend="gloo" if hvd.gloo_enabled() else "mpi")
@@ -142,7 +150,7 @@ def with_horovod():
 def with_mxnet():
     import mxnet as mx
 
-    said.update(framework="mxnet " + mx.__version__, stage="initialise", backend="dist_sync")
+    at("initialise", framework="mxnet " + mx.__version__, backend="dist_sync")
     store = mx.kv.create("dist_sync")
     said["world"] = store.num_workers
     for count in (SMALL, LARGE):
@@ -172,12 +180,13 @@ timer.daemon = True
 if not HELPER:
     timer.start()
 try:
-    said["stage"] = "import"
+    at("import")
     if LAUNCHER in ("accelerate", "deepspeed", "keras") and not importlib.util.find_spec(LAUNCHER):
         raise ModuleNotFoundError("No module named '%s'" % LAUNCHER)
     CHECKS.get(LAUNCHER, with_torch)()
-    said["stage"] = "end"
-    say()
+    at("end")
 except BaseException as error:
     say("%s: %s" % (type(error).__name__, (str(error).splitlines() or [""])[0][:300]))
+    if not isinstance(error, SystemExit):
+        time.sleep(PAUSE)
     raise
