@@ -117,7 +117,8 @@ mod tests {
         }
         for (launcher, name, expected) in [
             (Launcher::Ddp, "MASTER_ADDR", "fd00::1"),
-            (Launcher::Torchrun, "PET_MASTER_ADDR", "fd00::1"),
+            // torch takes what stands before the last colon, without brackets.
+            (Launcher::Torchrun, "PET_RDZV_ENDPOINT", "fd00::1:30000"),
             (Launcher::Jax, "JAX_COORDINATOR_ADDRESS", "[fd00::1]:30000"),
             (
                 Launcher::Tensorflow,
