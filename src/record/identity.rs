@@ -238,6 +238,12 @@ impl Identity {
         workload
     }
 
+    /// Samples of a step over all workers, where an argument says so by its name. Of `--batch-size` most programs have one for each rank.
+    #[must_use]
+    pub fn global_batch(&self) -> Option<u64> {
+        self.only_one("global_batch_size")
+    }
+
     /// A name of what it reads: the last part of the first path, and a hash of all.
     fn data(&self) -> Option<String> {
         let first = &self.inputs.first()?.path;

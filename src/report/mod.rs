@@ -131,11 +131,21 @@ impl Run {
         u64::from(self.record.nodes).max(self.nodes.len() as u64)
     }
 
+    /// GPUs of all nodes: as recorded; where nodes have no record, as asked for.
     fn gpus_used(&self) -> u64 {
-        self.nodes
-            .iter()
-            .map(|node| node.record.gpus.len() as u64)
-            .sum()
+        let nodes = self.nodes.iter();
+        let recorded = nodes.map(|node| node.record.gpus.len() as u64).sum();
+        let identity = self.record.identity.as_ref();
+        let asked = identity.and_then(|identity| identity.asked.gpus);
+        match asked {
+            Some(asked) if self.lacks_nodes() => asked,
+            _ => recorded,
+        }
+    }
+
+    /// Whether some of its nodes have no record.
+    fn lacks_nodes(&self) -> bool {
+        self.nodes.len() < self.record.nodes as usize
     }
 
     fn is_going_on(&self) -> bool {

@@ -305,7 +305,7 @@ fn nodes_are_an_axis_and_the_latest_matrix_is_reported_when_nothing_is_named() {
 }
 
 #[test]
-fn a_node_of_gpus_is_counted_in_nodes_of_cpus_where_both_were_measured() {
+fn series_of_gpus_and_of_cpus_are_side_by_side() {
     let env = TestEnv::new();
     let series = |name: &str, device: &str, of_node: u32, rate: u32| {
         let point = |nodes: u32| {
@@ -323,6 +323,6 @@ fn a_node_of_gpus_is_counted_in_nodes_of_cpus_where_both_were_measured() {
     let args = ["report", "--scaling", "--published", "both.toml"];
     let done = env.dlrun(args).run().code(0);
     let _ = done
-        .says("1 full node of GPU is worth 12 full nodes of CPU")
+        .says("| m · GPU | strong | GPUs | 900 | 1800 | – | – |")
         .says("| m · CPU | strong | ranks | – | – | 75 | 150 |");
 }

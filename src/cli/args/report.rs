@@ -13,7 +13,7 @@ pub(super) const ABOUT: &str = "Write a report of a run, or of several side by s
 One HTML file with all that it shows in it: CPU, memory, storage, GPUs and epochs on one clock, the environment, what limited the \
 run and what to ask for next time; of several runs their times with 95 % intervals, how they scale, and what is unlike between \
 them. It has no script and asks nothing of the network, so that it can be mailed, kept and printed. With --scaling it is about \
-how trainings gain by more ranks: speed-up and efficiency from 1 rank and from 1 full node, as Markdown, HTML, CSV or JSON. \
+how trainings gain by more ranks: speed-up and efficiency from 1 rank and from 1 node, as Markdown, HTML, CSV or JSON. \
 docs/report.md says how to read it.";
 
 #[derive(Debug, Args)]

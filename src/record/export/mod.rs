@@ -9,5 +9,5 @@ mod series;
 pub use consumer::{Consumer, ConsumerError, ConsumerFault};
 pub use openmetrics::{Family, Flavour, MetricKind, Point, write_metrics};
 pub use parquet::Parquet;
-pub use rows::{Csv, JsonLines, RowWriter};
+pub use rows::{Csv, JsonLines, RowWriter, csv_text};
 pub use series::{SeriesFamily, SeriesWriter, series_families};

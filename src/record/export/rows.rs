@@ -56,8 +56,7 @@ impl<W: Write> RowWriter for Csv<W> {
             }
             match cell {
                 Cell::Null => {}
-                Cell::Text(text) if is_formula(text) => quoted(&mut self.held, &format!("'{text}")),
-                Cell::Text(text) => quoted(&mut self.held, text),
+                Cell::Text(text) => csv_text(&mut self.held, text),
                 Cell::Whole(number) => scalar(&mut self.held, number),
                 Cell::Real(number) => real(&mut self.held, *number, ["inf", "-inf", "nan"]),
                 Cell::Flag(flag) => scalar(&mut self.held, flag),
@@ -137,6 +136,14 @@ fn put(to: &mut impl Write, held: &mut Vec<u8>) -> io::Result<()> {
 fn is_formula(text: &str) -> bool {
     text.trim_start_matches('\'')
         .starts_with(['=', '+', '-', '@', '\t', '\r'])
+}
+
+/// A text as a field of CSV, with an apostrophe where a spreadsheet would compute it.
+pub fn csv_text(to: &mut Vec<u8>, text: &str) {
+    match is_formula(text) {
+        true => quoted(to, &format!("'{text}")),
+        false => quoted(to, text),
+    }
 }
 
 /// A text as a field of CSV.

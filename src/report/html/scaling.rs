@@ -65,13 +65,9 @@ fn caption(series: &Series, what: &str) -> String {
 /// Speed over workers: what was measured, in a band what the law says, dashed what the baseline would come to by itself.
 fn drawing(html: &mut Html, series: &Series) {
     let is_by_epochs = series.by == "epoch_seconds";
-    let speed = |point: &Point| match is_by_epochs {
-        true => point.epoch_seconds.map(|seconds| 1.0 / seconds),
-        false => point.samples_per_second,
-    };
     let points = series.points.iter();
     let known: Vec<(&Point, f64)> = points
-        .filter_map(|point| Some((point, speed(point)?)))
+        .filter_map(|point| Some((point, point.speed?.mean)))
         .collect();
     let [first, .., last] = &known[..] else {
         return;
@@ -163,8 +159,8 @@ fn comparison(html: &mut Html, study: &Study) {
             &heads,
             &rows,
         );
-        for note in study.comparison_notes() {
-            html.paragraph("remark", &note);
+        if let Some(note) = study.comparison_note() {
+            html.paragraph("remark", note);
         }
     });
 }

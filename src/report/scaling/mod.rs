@@ -7,6 +7,8 @@ mod published;
 mod rows;
 mod sample;
 mod study;
+#[cfg(test)]
+mod tests;
 
 pub use pair::Kind;
 pub(super) use pair::{Scaling, scaling};

@@ -115,18 +115,24 @@ fn point(
         speed_up.bounds = None;
     }
     let growth = real(count(&runs[place])) / real(count(&runs[baseline]));
-    let serial = (1.0 / speed_up.ratio - 1.0 / growth) / (1.0 - 1.0 / growth);
+    let (efficiency, serial) = efficiency_and_serial(speed_up.ratio, growth);
     let is_sound = doubts(&runs[place]).is_empty() && doubts(&runs[baseline]).is_empty();
     Some(Point {
         run: place,
         workers: count(&runs[place]),
         seconds: own.mean,
-        efficiency: is_sound.then_some(speed_up.ratio / growth),
+        efficiency: is_sound.then_some(efficiency),
         serial_fraction: Some(serial)
             .filter(|serial| is_sound && serial.is_finite() && kind != Kind::Weak),
         speed_up,
         doubts: doubts(&runs[place]),
     })
+}
+
+/// Efficiency, and the serial fraction of Karp and Flatt, of a speed-up by so many times the workers.
+pub(super) fn efficiency_and_serial(speed_up: f64, growth: f64) -> (f64, f64) {
+    let serial = (1.0 / speed_up - 1.0 / growth) / (1.0 - 1.0 / growth);
+    (speed_up / growth, serial)
 }
 
 fn kind(places: &[usize], runs: &[Run], count: fn(&Run) -> u64) -> Kind {

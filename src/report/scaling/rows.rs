@@ -3,6 +3,7 @@
 use serde_json::Value;
 
 use super::study::{Gain, Point, Series, Study};
+use crate::record::export::csv_text;
 use crate::report::bench::Rows;
 use crate::report::number::{count, instant, interval, or_unknown, short, three};
 
@@ -100,10 +101,9 @@ impl Series {
             "{}, at least {} of a size; intervals: 95 %, Student's t over the runs",
             validity.runs, validity.least_repeats
         );
-        let not_recorded = validity.not_recorded.join(", ");
         let facts = [
             ("Measurements", Some(measurements)),
-            ("Published", self.source.clone()),
+            ("Published", self.group.source.clone()),
             (
                 "Whole nodes",
                 validity
@@ -118,7 +118,7 @@ impl Series {
                 "Held down by quota, heat or power",
                 validity.throttled_runs.map(of),
             ),
-            ("Image", self.image.clone()),
+            ("Image", self.group.image.clone()),
             ("Software", listed(&validity.software)),
             ("Nodes", listed(&validity.nodes)),
             (
@@ -128,7 +128,10 @@ impl Series {
                     .map(|count| format!("{count}, by the boot id")),
             ),
             ("Differs between runs", listed(&validity.unlike)),
-            ("Not recorded", Some(not_recorded)),
+            (
+                "Not recorded",
+                Some(validity.not_recorded.join(", ")).filter(|names| !names.is_empty()),
+            ),
         ];
         facts
             .into_iter()
@@ -203,51 +206,13 @@ impl Study {
         (heads, all().map(row).collect())
     }
 
-    /// How many full nodes of CPUs one full node of GPUs is worth, for each program and framework that was measured on both.
-    #[must_use]
-    pub fn equivalents(&self) -> Vec<String> {
-        let full = |series: &Series| {
-            let larger = series.points.iter().filter(|point| point.nodes > 1);
-            let workers = larger.map(|point| point.workers / point.nodes).max()?;
-            let mut points = series.points.iter();
-            let point = points.find(|point| point.nodes == 1 && point.workers == workers)?;
-            let is_sound = point.not_a_scaling_measurement.is_empty();
-            point.samples_per_second.filter(|_| is_sound)
-        };
-        let mut found = Vec::new();
-        for gpu in self.series.iter().filter(|series| series.counted == "GPUs") {
-            let is_like = |cpu: &&Series| {
-                cpu.counted == "ranks"
-                    && cpu.kind == gpu.kind
-                    && (&cpu.program, &cpu.framework) == (&gpu.program, &gpu.framework)
-            };
-            for cpu in self.series.iter().filter(is_like) {
-                let ratio = full(gpu).zip(full(cpu)).map(|(gpu, cpu)| gpu / cpu);
-                found.extend(ratio.map(|ratio| {
-                    format!(
-                        "1 full node of {} is worth {} full nodes of {} ({}).",
-                        gpu.device,
-                        short(ratio),
-                        cpu.device,
-                        gpu.title()
-                    )
-                }));
-            }
-        }
-        found
-    }
-
     /// What is said below the comparison.
     #[must_use]
-    pub fn comparison_notes(&self) -> Vec<String> {
-        let is_doubtful = |series: &Series| !series.not_a_scaling_measurement.is_empty();
-        let doubtful = self.series.iter().any(is_doubtful);
-        let note = "* Not a scaling measurement, at some of its sizes or all: rates only, which say nothing about scaling.";
-        doubtful
-            .then(|| note.to_owned())
-            .into_iter()
-            .chain(self.equivalents())
-            .collect()
+    pub fn comparison_note(&self) -> Option<&'static str> {
+        let mut series = self.series.iter();
+        series
+            .any(|series| !series.not_a_scaling_measurement.is_empty())
+            .then_some("* Not a scaling measurement, at some of its sizes or all: rates only, which say nothing about scaling.")
     }
 
     /// As Markdown.
@@ -278,7 +243,7 @@ impl Study {
         if self.series.len() > 1 {
             text.push_str("\n## Framework × device × ranks, samples/s\n");
             text.push_str(&table(&self.comparison_rows()));
-            self.comparison_notes()
+            self.comparison_note()
                 .iter()
                 .for_each(|note| paragraph(&mut text, note));
         }
@@ -340,7 +305,7 @@ fn flat(prefix: &str, value: &Value, row: &mut Vec<(String, Value)>) {
     }
 }
 
-/// Null is nothing; a list is its items; a text that a spreadsheet would compute has an apostrophe before it, as in exports.
+/// Null is nothing; a list is its items; a text is as in exports.
 fn csv_cell(value: &Value) -> String {
     let text = match value {
         Value::Null => return String::new(),
@@ -351,9 +316,9 @@ fn csv_cell(value: &Value) -> String {
         }
         number => return number.to_string(),
     };
-    let is_formula = text.starts_with(['=', '+', '-', '@', '\t', '\r', '\'']);
-    let apostrophe = if is_formula { "'" } else { "" };
-    format!("\"{apostrophe}{}\"", text.replace('"', "\"\""))
+    let mut cell = Vec::new();
+    csv_text(&mut cell, &text);
+    String::from_utf8_lossy(&cell).into_owned()
 }
 
 fn table((heads, rows): &Rows) -> String {

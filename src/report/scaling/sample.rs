@@ -2,19 +2,22 @@
 
 use std::collections::BTreeSet;
 
+use serde::Serialize;
+
 use crate::foundation::statistics::mean;
 use crate::job::{JobState, Launcher, RunId};
-use crate::record::Straggler;
+use crate::record::{NodeRecord, Straggler};
 use crate::report::Run;
-use crate::report::insight::Setting;
-use crate::report::number::{counted, real};
+use crate::report::insight::{Setting, effective_cpus};
+use crate::report::number::{counted, real, short};
 
 /// Less than this share of a machine's CPUs is always busy with something else (our choice).
 const OTHERS_SHARE: f64 = 0.1;
 
 /// What the measurements of a series share.
-#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Default)]
-pub(super) struct Group {
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Default, Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+pub(in crate::report) struct Group {
     /// Network and data set, else the program.
     pub program: String,
     /// Framework with its version and compiler, as the job file has them.
@@ -45,11 +48,13 @@ pub struct Sample {
     pub(super) seconds: Option<f64>,
     /// Samples a second, of all ranks together.
     pub(super) rate: Option<f64>,
+    /// Where the samples are from, as [`crate::report::insight::Timing`] has it.
+    pub(super) rate_from: Option<&'static str>,
     /// Median and 95th percentile of a step, in seconds.
     pub(super) step_seconds: Option<(f64, f64)>,
     pub(super) first_extra_seconds: Option<f64>,
-    /// Time of the slowest rank over the median of the ranks.
-    pub(super) straggler_ratio: Option<f64>,
+    /// Time of the slowest rank over the median of the ranks, and whether by steps or epochs.
+    pub(super) straggler: Option<(f64, &'static str)>,
     pub(super) energy_joules: Option<f64>,
     /// The last value of the metric that says most.
     pub(super) metric: Option<(String, f64)>,
@@ -112,6 +117,12 @@ impl Sample {
         if self.gpus > 0 { self.gpus } else { self.ranks }
     }
 
+    /// CPUs that each rank was given, where nodes are alike; `None`: not recorded.
+    pub(super) fn cpus_of_rank(&self) -> Option<f64> {
+        let least = self.conditions.setting.cpus_effective.first()?;
+        Some(least * real(self.nodes) / real(self.ranks))
+    }
+
     /// Of a run; else why it counts for nothing.
     pub(crate) fn of(run: &Run, target: Option<&Target>) -> Result<Self, &'static str> {
         if run.status.state != JobState::Completed {
@@ -144,16 +155,17 @@ impl Sample {
             nodes: run.nodes_used().max(1),
             ranks: ranks(run),
             gpus: run.gpus_used(),
-            batch: completed(run).batch_size,
+            batch: batch(run),
             has_fixed_work: false,
             seconds: Some(times.mean_seconds).filter(|seconds| *seconds > 0.0),
             rate: timing.samples_per_second.map(|rate| rate.value),
+            rate_from: timing.samples_per_second.map(|rate| rate.from),
             step_seconds: timing
                 .steps
                 .map(|steps| (steps.median_seconds, steps.p95_seconds)),
             first_extra_seconds: times.first_seconds.map(|first| first - times.mean_seconds),
-            straggler_ratio: Straggler::among(nodes().flat_map(|node| &node.ranks))
-                .map(|straggler| straggler.ratio),
+            straggler: Straggler::among(nodes().flat_map(|node| &node.ranks))
+                .map(|straggler| (straggler.ratio, straggler.of)),
             energy_joules: run.insight.used.gpu_energy_joules,
             metric: metric(run),
             seconds_to_target: target.and_then(|target| seconds_to(run, target)),
@@ -161,6 +173,13 @@ impl Sample {
             conditions,
         })
     }
+}
+
+/// Samples of a step of all ranks.
+fn batch(run: &Run) -> Option<u64> {
+    let identity = run.record.identity.as_ref();
+    let stated = run.record.workload.batch_size;
+    stated.or_else(|| identity?.global_batch())
 }
 
 /// The workload, with what the arguments say of it.
@@ -232,13 +251,18 @@ pub(in crate::report) fn doubts(run: &Run) -> Vec<String> {
             "its {nodes} nodes are on {machines} (by the boot id)"
         ));
     }
-    let of_machine = ranks.div_ceil(machines.min(nodes));
-    match records().filter_map(|node| node.host.cpus).min() {
-        Some(cpus) if of_machine > cpus => doubts.push(format!(
-            "{of_machine} ranks are on a machine of {}",
-            counted(cpus, "CPU")
+    let launcher = run.request.as_ref().map(|request| request.launcher);
+    if launcher == Some(Launcher::Mpi) && run.lacks_nodes() {
+        doubts.push("only the first node is recorded under mpi".to_owned());
+    }
+    let of_node = ranks.div_ceil(nodes);
+    match records().filter_map(effective_cpus).reduce(f64::min) {
+        Some(cpus) if real(of_node) > cpus => doubts.push(format!(
+            "{} of a node were given {} CPUs",
+            counted(of_node, "rank"),
+            short(cpus)
         )),
-        Some(cpus) if is_crowded(run, of_machine, cpus) => {
+        Some(_) if records().any(|node| is_crowded(node, of_node, run.gpus_used() > 0)) => {
             doubts.push("others kept CPUs busy that its ranks need".to_owned())
         }
         None if ranks > 1 => {
@@ -249,14 +273,22 @@ pub(in crate::report) fn doubts(run: &Run) -> Vec<String> {
     doubts
 }
 
-/// Others took CPUs that the ranks need, more than a tenth of the machine's.
-fn is_crowded(run: &Run, ranks: u64, cpus: u64) -> bool {
-    let mut nodes = run.nodes.iter().map(|node| &node.record.conditions);
-    let (ranks, cpus) = (real(ranks), real(cpus));
-    nodes.any(|node| {
-        let others = node.others_cpus_busy;
-        others.is_some_and(|others| others > OTHERS_SHARE * cpus && ranks + others > cpus)
-    })
+/// Others took CPUs that the ranks need, more than a tenth of the machine's. Ranks without GPUs need a CPU for each of their threads,
+/// and may have as many threads as they were given CPUs.
+fn is_crowded(node: &NodeRecord, ranks: u64, has_gpus: bool) -> bool {
+    let (host, others) = (&node.host, node.conditions.others_cpus_busy);
+    let (Some(others), Some(cpus), Some(given)) = (others, host.cpus, effective_cpus(node)) else {
+        return false;
+    };
+    let threads = host.omp_num_threads.as_ref();
+    let threads: Option<f64> = threads.and_then(|threads| threads.parse().ok());
+    let needed = match (has_gpus, threads) {
+        (true, _) => real(ranks),
+        (false, Some(threads)) => given.min(threads * real(ranks)),
+        (false, None) => given,
+    };
+    let cpus = real(cpus);
+    others > OTHERS_SHARE * cpus && needed + others > cpus
 }
 
 /// The metric that says most of the training: an accuracy before a loss, of the evaluation before others.

@@ -1,16 +1,16 @@
-//! Series of measurements on more and more ranks: what each size gains over one rank and over one full node.
+//! Series of measurements on more and more ranks: what each size gains over one rank and over one node.
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use serde::Serialize;
 
 use super::law::{LEAST_SIZES, fitted};
-use super::pair::Kind;
+use super::pair::{Kind, efficiency_and_serial};
 use super::sample::{Group, Sample, mean_of};
 use crate::foundation::statistics::{Ratio, Spread, median};
 use crate::job::RunId;
-use crate::report::insight::unlike;
-use crate::report::number::{counted, real};
+use crate::report::insight::{Difference, unlike};
+use crate::report::number::{counted, or_unknown, real, short};
 
 /// What a report on scaling holds.
 #[derive(Debug, Clone, PartialEq, Serialize)]
@@ -30,18 +30,9 @@ pub struct Study {
 #[derive(Debug, Clone, PartialEq, Serialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct Series {
-    /// Network and data set, else the program.
-    pub program: String,
-    /// Framework, version and compiler.
-    pub framework: Option<String>,
-    /// `CPU` or `GPU`, with the models.
-    pub device: String,
-    /// The image; none: no container.
-    pub image: Option<String>,
-    /// What started the ranks.
-    pub launcher: Option<String>,
-    /// Where it was published; none: own runs.
-    pub source: Option<String>,
+    /// What its measurements share.
+    #[serde(flatten)]
+    pub(in crate::report) group: Group,
     /// Strong: `batch` is that of all workers; weak: of each.
     pub kind: Kind,
     /// Samples of a step.
@@ -52,8 +43,10 @@ pub struct Series {
     pub by: &'static str,
     /// Why some of its points are no scaling measurements; empty: all are.
     pub not_a_scaling_measurement: Vec<String>,
-    /// The law fitted to its points; none of fewer than three sizes.
+    /// The law fitted to its points.
     pub law: Option<Law>,
+    /// Why there is none.
+    pub no_law: Option<String>,
     /// By workers, then nodes.
     pub points: Vec<Point>,
     /// What supports the figures.
@@ -92,6 +85,11 @@ pub struct Point {
     pub runs: Vec<RunId>,
     /// Why it is no scaling measurement; empty: it is one.
     pub not_a_scaling_measurement: Vec<String>,
+    /// What it is not compared with, and why.
+    pub not_compared: Vec<String>,
+    /// What is compared: samples or epochs a second.
+    #[serde(skip)]
+    pub(in crate::report) speed: Option<Spread>,
     /// Median over the runs of their mean steady epoch.
     pub epoch_seconds: Option<f64>,
     /// Mean samples a second of all workers, warm-up left out.
@@ -110,13 +108,13 @@ pub struct Point {
     pub step_p95_seconds: Option<f64>,
     /// By how much the first epoch was longer.
     pub first_extra_seconds: Option<f64>,
-    /// Time of the slowest rank over the median of the ranks, the median over the runs; by their steps, else by their epochs.
+    /// Time of the slowest rank over the median of the ranks, the median over the runs; by the steps of all, or by the epochs of all.
     pub straggler_ratio: Option<f64>,
     /// Against one worker, where that was measured.
     pub from_one: Option<Gain>,
-    /// Against one full node, where that was measured.
+    /// Against one node with as many workers as each node of the larger sizes, where that was measured.
     pub from_node: Option<Gain>,
-    /// The serial fraction of Karp and Flatt, against one worker, else against one full node.
+    /// The serial fraction of Karp and Flatt, against one worker, else against one node.
     pub serial_fraction: Option<f64>,
     /// Samples a second by the law, or epochs a second where `by` is `epoch_seconds`.
     pub law: Option<f64>,
@@ -190,19 +188,21 @@ impl Study {
             launcher: None,
             ..group.clone()
         };
-        let started: BTreeSet<Group> = groups
-            .keys()
-            .filter(|group| group.launcher.is_some())
-            .map(|group| single(group))
-            .collect();
+        // One rank needs no launcher: it is the baseline of those that have none of their own.
+        let lacks_one = |group: &Group, samples: &[&Sample]| {
+            group.launcher.is_some() && samples.iter().all(|sample| sample.workers() > 1)
+        };
+        let lacking = groups
+            .iter()
+            .filter(|(group, samples)| lacks_one(group, samples));
+        let lent: BTreeSet<Group> = lacking.map(|(group, _)| single(group)).collect();
         let mut series = Vec::new();
         for (group, of_group) in &groups {
             let mut all = of_group.clone();
-            if group.launcher.is_some() {
-                // One rank needs no launcher: it is the baseline of all of them.
+            if lacks_one(group, of_group) {
                 let alone = groups.get(&single(group)).into_iter().flatten();
                 all.extend(alone.filter(|sample| sample.workers() == 1));
-            } else if started.contains(*group) {
+            } else if lent.contains(*group) {
                 all.retain(|sample| sample.workers() > 1);
             }
             series.extend(series_of(group, &all));
@@ -268,31 +268,19 @@ fn series(group: &Group, kind: Kind, batch: Option<u64>, samples: &[&Sample]) ->
         let size = (sample.workers(), sample.nodes);
         sizes.entry(size).or_default().push(sample);
     }
-    let mut points: Vec<Point> = sizes.values().map(|samples| point(samples)).collect();
-    let speeds: Vec<Option<Spread>> = sizes
-        .values()
-        .map(|samples| {
-            Spread::of(
-                &samples
-                    .iter()
-                    .map(|sample| speed(sample))
-                    .collect::<Option<Vec<_>>>()?,
-            )
-        })
-        .collect();
-    gains(&mut points, &speeds, kind);
+    let sizes: Vec<Vec<&Sample>> = sizes.into_values().collect();
+    let mut points: Vec<Point> = sizes.iter().map(|samples| point(samples, speed)).collect();
+    gains(&mut points, &sizes, kind);
     let doubts = points
         .iter()
         .flat_map(|point| &point.not_a_scaling_measurement);
     let doubts: BTreeSet<String> = doubts.cloned().collect();
-    let law = law(&mut points, &sizes, speed);
+    let (law, no_law) = match law(&mut points, &sizes, kind, speed) {
+        Ok(law) => (Some(law), None),
+        Err(why) => (None, Some(why)),
+    };
     Series {
-        program: group.program.clone(),
-        framework: group.framework.clone(),
-        device: group.device.clone(),
-        image: group.image.clone(),
-        launcher: group.launcher.clone(),
-        source: group.source.clone(),
+        group: group.clone(),
         kind,
         batch,
         counted: if samples.iter().all(|sample| sample.gpus > 0) {
@@ -303,12 +291,13 @@ fn series(group: &Group, kind: Kind, batch: Option<u64>, samples: &[&Sample]) ->
         by,
         not_a_scaling_measurement: doubts.into_iter().collect(),
         law,
+        no_law,
         validity: validity(samples, &points),
         points,
     }
 }
 
-fn point(samples: &[&Sample]) -> Point {
+fn point(samples: &[&Sample], speed: impl Fn(&Sample) -> Option<f64>) -> Point {
     let first = samples[0];
     let middle = |of: &dyn Fn(&Sample) -> Option<f64>| {
         median(samples.iter().filter_map(|sample| of(sample)).collect())
@@ -322,6 +311,9 @@ fn point(samples: &[&Sample]) -> Point {
         .flat_map(|sample| sample.doubts.iter().cloned())
         .collect();
     doubts.extend(mixed(samples));
+    let speeds: Option<Vec<f64>> = samples.iter().map(|sample| speed(sample)).collect();
+    let slowest = || samples.iter().filter_map(|sample| sample.straggler);
+    let of_one_kind = slowest().all(|(_, of)| Some(of) == slowest().next().map(|first| first.1));
     let metric = first.metric.as_ref().map(|(name, _)| name.clone());
     let of_metric = |sample: &Sample| {
         let (name, value) = sample.metric.as_ref()?;
@@ -338,6 +330,8 @@ fn point(samples: &[&Sample]) -> Point {
             .filter_map(|sample| sample.run.clone())
             .collect(),
         not_a_scaling_measurement: doubts.into_iter().collect(),
+        not_compared: Vec::new(),
+        speed: speeds.and_then(|speeds| Spread::of(&speeds)),
         epoch_seconds: middle(&|sample| sample.seconds),
         samples_per_second: rate,
         samples_per_second_low: low,
@@ -349,7 +343,8 @@ fn point(samples: &[&Sample]) -> Point {
         step_median_seconds: middle(&|sample| sample.step_seconds.map(|step| step.0)),
         step_p95_seconds: middle(&|sample| sample.step_seconds.map(|step| step.1)),
         first_extra_seconds: middle(&|sample| sample.first_extra_seconds),
-        straggler_ratio: middle(&|sample| sample.straggler_ratio),
+        straggler_ratio: median(slowest().map(|(ratio, _)| ratio).collect())
+            .filter(|_| of_one_kind),
         from_one: None,
         from_node: None,
         serial_fraction: None,
@@ -365,30 +360,63 @@ fn point(samples: &[&Sample]) -> Point {
 
 /// In what runs of one size differ that decides their times: they are no repeats of each other.
 fn mixed(samples: &[&Sample]) -> Option<String> {
-    let decides = |what: &str| {
-        let decisive = [
-            "program",
-            "asked",
-            "omp_num_threads",
-            "batch_size",
-            "samples",
-        ];
-        what.starts_with("arguments.") && !what.contains("seed") || decisive.contains(&what)
-    };
     let (first, others) = samples.split_first()?;
-    let found = others
-        .iter()
-        .flat_map(|other| unlike(&first.conditions.setting, &other.conditions.setting));
-    let found: BTreeSet<String> = found
-        .map(|difference| difference.what)
-        .filter(|what| decides(what))
-        .collect();
+    let found = others.iter().flat_map(|other| differing(first, other));
+    let found: BTreeSet<String> = found.collect();
     let names: Vec<String> = found.into_iter().collect();
     (!names.is_empty()).then(|| format!("its runs differ in {}", names.join(", ")))
 }
 
+/// In what two measurements differ that decides their times; of different sizes besides what belongs to the size.
+fn differing(first: &Sample, other: &Sample) -> BTreeSet<String> {
+    let is_one_size = (first.workers(), first.nodes) == (other.workers(), other.nodes);
+    let is_count = |sample: &Sample, text: &str| {
+        let counts = [sample.nodes, sample.ranks, sample.gpus];
+        text.parse().is_ok_and(|number| counts.contains(&number))
+    };
+    let decides = |difference: &Difference| {
+        let what = difference.what.as_str();
+        let is_size = || {
+            what.contains("batch")
+                || is_count(first, &difference.first) && is_count(other, &difference.second)
+        };
+        match what.strip_prefix("arguments.") {
+            Some(name) => !name.contains("seed") && (is_one_size || !is_size()),
+            None if ["asked", "omp_num_threads", "batch_size"].contains(&what) => is_one_size,
+            None => ["program", "samples", "time_source"].contains(&what),
+        }
+    };
+    let found = unlike(&first.conditions.setting, &other.conditions.setting).into_iter();
+    let found = found.filter(decides).map(|difference| difference.what);
+    let mut found: BTreeSet<String> = found.collect();
+    let sources = first.rate_from.zip(other.rate_from);
+    if let Some((one, two)) = sources.filter(|(one, two)| one != two) {
+        found.insert(format!("what their rates are from ({one}, {two})"));
+    }
+    // Where ranks compute on GPUs, CPUs decide little.
+    let of_rank = |sample: &Sample| sample.cpus_of_rank().filter(|_| sample.gpus == 0);
+    let [one, two] = [first, other].map(|sample| or_unknown(of_rank(sample), short));
+    if one != two {
+        found.insert(format!("the CPUs of a rank ({one}, {two})"));
+    }
+    if is_one_size && first.batch != other.batch {
+        found.insert("batch_size".to_owned());
+    }
+    found
+}
+
+/// Why measurements of different sizes are not compared; `None`: they may be.
+fn not_comparable(kind: Kind, first: &Sample, other: &Sample) -> Option<String> {
+    let mut found = differing(first, other);
+    if kind == Kind::Unknown && first.batch.or(other.batch).is_some() {
+        found.insert("the batch, of all and of each".to_owned());
+    }
+    let names: Vec<String> = found.into_iter().collect();
+    (!names.is_empty()).then(|| names.join(", "))
+}
+
 /// Speed-up, efficiency and serial fraction of each point that is a scaling measurement, from those baselines that are.
-fn gains(points: &mut [Point], speeds: &[Option<Spread>], kind: Kind) {
+fn gains(points: &mut [Point], sizes: &[Vec<&Sample>], kind: Kind) {
     let is_sound = |point: &Point| point.not_a_scaling_measurement.is_empty();
     let find = |workers: u64| {
         points
@@ -396,61 +424,83 @@ fn gains(points: &mut [Point], speeds: &[Option<Spread>], kind: Kind) {
             .position(|point| point.workers == workers && point.nodes == 1 && is_sound(point))
     };
     let one = find(1);
-    // A full node has as many workers as each node of the larger runs.
     let larger = points
         .iter()
-        .filter(|point| point.nodes > 1 && is_sound(point));
-    let full = larger.map(|point| point.workers / point.nodes).max();
-    let node = full.and_then(find);
+        .filter(|point| point.nodes > 1 && point.workers % point.nodes == 0 && is_sound(point));
+    let most = larger.map(|point| point.workers / point.nodes).max();
+    let node = most.and_then(find);
     let gain = |at: usize, baseline: Option<usize>| {
         let (own, base) = (&points[at], &points[baseline?]);
         if !is_sound(own) || own.workers < base.workers {
             return None;
         }
+        let is_own = Some(at) == baseline;
+        let ratio = Ratio::of(own.speed.as_ref()?, base.speed.as_ref()?)?;
+        if let Some(why) = not_comparable(kind, sizes[baseline?][0], sizes[at][0])
+            && !is_own
+        {
+            let worker = if base.gpus > 0 { "GPU" } else { "rank" };
+            let base = counted(base.workers, worker);
+            return Some(Err(format!("{base}, which differs in {why}")));
+        }
         let growth = real(own.workers) / real(base.workers);
-        let ratio = Ratio::of(speeds[at].as_ref()?, speeds[baseline?].as_ref()?)?;
-        let bounds = ratio.bounds.filter(|_| Some(at) != baseline);
-        Some(Gain {
+        let bounds = ratio.bounds.filter(|_| !is_own);
+        let (efficiency_ratio, serial) = efficiency_and_serial(ratio.ratio, growth);
+        let gain = Gain {
             baseline_workers: base.workers,
             speed_up: ratio.ratio,
             speed_up_low: bounds.map(|bounds| bounds.0),
             speed_up_high: bounds.map(|bounds| bounds.1),
-            efficiency_ratio: ratio.ratio / growth,
-        })
+            efficiency_ratio,
+        };
+        let has_serial = kind == Kind::Strong && own.workers > base.workers;
+        Some(Ok((gain, Some(serial).filter(|_| has_serial))))
     };
     let found: Vec<_> = (0..points.len())
-        .map(|at| (gain(at, one), gain(at, node)))
+        .map(|at| [one, node].map(|baseline| gain(at, baseline)))
         .collect();
-    for (point, (from_one, from_node)) in points.iter_mut().zip(found) {
-        let base = from_one.as_ref().or(from_node.as_ref());
-        let base =
-            base.filter(|base| kind == Kind::Strong && base.baseline_workers < point.workers);
-        point.serial_fraction = base.map(|base| {
-            let growth = real(point.workers) / real(base.baseline_workers);
-            (1.0 / base.speed_up - 1.0 / growth) / (1.0 - 1.0 / growth)
+    for (point, found) in points.iter_mut().zip(found) {
+        let mut refused = BTreeSet::new();
+        let [from_one, from_node] = found.map(|found| {
+            let refuse = |why| {
+                let _ = refused.insert(why);
+            };
+            found?.map_err(refuse).ok()
         });
-        (point.from_one, point.from_node) = (from_one, from_node);
+        let first = from_one.as_ref().or(from_node.as_ref());
+        point.serial_fraction = first.and_then(|(_, serial)| *serial);
+        point.from_one = from_one.map(|(gain, _)| gain);
+        point.from_node = from_node.map(|(gain, _)| gain);
+        point.not_compared = refused.into_iter().collect();
     }
 }
 
 /// Fits the model to the points that are scaling measurements, and notes in each what it says.
 fn law(
     points: &mut [Point],
-    sizes: &BTreeMap<(u64, u64), Vec<&Sample>>,
+    sizes: &[Vec<&Sample>],
+    kind: Kind,
     speed: impl Fn(&Sample) -> Option<f64>,
-) -> Option<Law> {
+) -> Result<Law, String> {
     // Seconds of so much work: where the model is at home.
     const WORK: f64 = 1e6;
     let sound: Vec<usize> = (0..points.len())
         .filter(|at| points[*at].not_a_scaling_measurement.is_empty())
         .collect();
-    let groups: Vec<&Vec<&Sample>> = sizes.values().collect();
-    let samples: Vec<&Sample> = sound.iter().flat_map(|at| groups[*at]).copied().collect();
+    let samples: Vec<&Sample> = sound.iter().flat_map(|at| &sizes[*at]).copied().collect();
     let different: BTreeSet<u64> = sound.iter().map(|at| points[*at].workers).collect();
     if different.len() < LEAST_SIZES {
-        return None;
+        return Err(format!("it needs {LEAST_SIZES} sizes that count"));
     }
-    let fitted = fitted(&samples, |sample| Some(WORK / speed(sample)?))?;
+    let of_size = |at: &usize| not_comparable(kind, samples[0], sizes[*at][0]);
+    if let Some(why) = sound.iter().skip(1).find_map(of_size) {
+        return Err(format!("its sizes differ in {why}"));
+    }
+    if samples.iter().any(|sample| speed(sample).is_none()) {
+        return Err("its speed is not known".to_owned());
+    }
+    let fitted = fitted(&samples, |sample| Some(WORK / speed(sample)?))
+        .ok_or("its ranks are spread unevenly over nodes, or the model could not be fitted")?;
     let mut at_sample = 0;
     for at in sound {
         let (point, interval) = (&mut points[at], &fitted[at_sample]);
@@ -459,7 +509,7 @@ fn law(
         point.law_high = Some(WORK / interval.low);
         at_sample += point.n;
     }
-    Some(Law {
+    Ok(Law {
         form: "performance_model",
         observations: samples.len(),
         sizes: different.len(),
@@ -490,7 +540,7 @@ fn validity(samples: &[&Sample], points: &[Point]) -> Validity {
             .map(|version| format!("GPU driver {version}"));
         setting.software.iter().cloned().chain(drivers).collect()
     });
-    let mut not_recorded = vec!["data wait", "step p99", "clocks", "topology"];
+    let mut not_recorded = Vec::new();
     let has = |of: fn(&Point) -> bool| points.iter().any(of);
     let exclusive_runs = count(&|sample| sample.conditions.exclusive);
     let throttled_runs = count(&|sample| Some(sample.conditions.throttled_seconds? > 0.0));
@@ -553,12 +603,16 @@ impl Series {
     #[must_use]
     pub fn title(&self) -> String {
         let parts = [
-            Some(&self.program),
-            self.framework.as_ref(),
-            Some(&self.device),
+            Some(&self.group.program),
+            self.group.framework.as_ref(),
+            Some(&self.group.device),
         ];
-        let launcher = self.launcher.as_ref().map(|name| format!("by {name}"));
-        let image = self.image.as_ref().map(|image| format!("in {image}"));
+        let launcher = self
+            .group
+            .launcher
+            .as_ref()
+            .map(|name| format!("by {name}"));
+        let image = self.group.image.as_ref().map(|image| format!("in {image}"));
         let parts = parts.into_iter().flatten().cloned();
         parts
             .chain(launcher)
@@ -621,24 +675,38 @@ impl Series {
         let one = from(|point| point.from_one.as_ref()).map(|_| format!("1 {}", self.worker()));
         let node = from(|point| point.from_node.as_ref()).map(|gain| {
             format!(
-                "1 full node of {}",
+                "1 node of {}",
                 counted(gain.baseline_workers, self.worker())
             )
         });
         let baselines: Vec<String> = one.into_iter().chain(node).collect();
         notes.push(match baselines.is_empty() {
             true => format!(
-                "No speed-up and no efficiency: neither 1 {worker} nor 1 full node has a figure that counts."
+                "No speed-up and no efficiency: neither 1 {worker} nor 1 node of as many {workers} as those of larger sizes has a figure that counts."
             ),
             false => format!("Baselines: {}. What was not measured is left out.", baselines.join(" and ")),
         });
+        let refused: Vec<String> = self
+            .points
+            .iter()
+            .flat_map(|point| {
+                let own = counted(point.workers, worker);
+                point
+                    .not_compared
+                    .iter()
+                    .map(move |with| format!("{own} with {with}"))
+            })
+            .collect();
+        if !refused.is_empty() {
+            notes.push(format!("Not compared: {}.", refused.join("; ")));
+        }
         notes.push(match &self.law {
             Some(law) => format!(
                 "Law: the performance model, fitted to these {} at {} sizes alone; 90 % interval of a single run; no size beyond them.",
                 counted(law.observations as u64, "measurement"),
                 law.sizes
             ),
-            None => format!("No law: it needs {LEAST_SIZES} sizes that count."),
+            None => format!("No law: {}.", self.no_law.as_deref().unwrap_or("unknown")),
         });
         notes
     }
