@@ -18,8 +18,8 @@ use crate::foundation::units::{Bytes, display_seconds};
 use crate::job::JobState;
 use crate::learn::model::CheckedForecast;
 use crate::record::{
-    Conditions, Element, EpochSummary, Identity, Missing, NodeRecord, NodeState, RunRecord, Status,
-    Usage, summarise_epochs,
+    Conditions, Element, EpochSummary, Identity, Missing, NodeRecord, NodeState, RankRecord,
+    RunRecord, Status, Usage, summarise_epochs,
 };
 use crate::report::insight::Insight;
 
@@ -180,10 +180,28 @@ fn table_text(tracked: &Tracked, records: Option<&Path>, insight: &Insight) -> S
 
 /// The end of the traceback of a run that failed, where its last line is not all of it: that is the cause.
 fn last_lines(tracked: &Tracked) -> &[String] {
+    if let Some((node, rank)) = first_to_fall(tracked) {
+        // What other ranks said last they said because of it; where it is not the one that is followed, its cause is all that is kept.
+        let is_followed = rank.output.is_some() && rank.output == node.output;
+        return if is_followed && node.last_words.len() > 1 {
+            &node.last_words
+        } else {
+            &[]
+        };
+    }
     let lines = nodes(tracked).iter().map(|node| &*node.last_words);
     let failed = tracked.status.state == JobState::Failed;
     let mut found = lines.filter(|lines| failed && lines.len() > 1);
     found.next().unwrap_or_default()
+}
+
+/// The rank of a distributed training that failed before all others, with its node.
+fn first_to_fall(tracked: &Tracked) -> Option<(&NodeRecord, &RankRecord)> {
+    let mut ranks = nodes(tracked).iter().flat_map(|node| {
+        let ranks = node.ranks.iter();
+        ranks.map(move |rank| (node, rank))
+    });
+    ranks.find(|(_, rank)| rank.fell_first && rank.role.is_none())
 }
 
 /// What was run, with what request, in which software.
@@ -340,9 +358,10 @@ fn remarks(tracked: &Tracked) -> String {
         let element = element.or_else(|| shown.map(|node| node.key.element));
         let element = element.map(|element| format!(" --element {element}"));
         let run = &tracked.record.run_id.as_str()[..6];
-        let element = element.unwrap_or_default();
+        let rank = first_to_fall(tracked).map(|(_, rank)| format!(" --rank {}", rank.rank));
+        let of = element.or(rank).unwrap_or_default();
         lines.push(format!(
-            "`dlrun logs -n 20 {run}{element}` shows the end of its output"
+            "`dlrun logs -n 20 {run}{of}` shows the end of its output"
         ));
     }
     lines.iter().map(|line| format!("note: {line}\n")).collect()

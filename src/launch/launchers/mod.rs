@@ -80,12 +80,12 @@ pub fn launcher_for(
 pub(in crate::launch) fn frameworks_of(launcher: Launcher) -> &'static [&'static str] {
     match launcher {
         Launcher::Ddp | Launcher::Torchrun | Launcher::Deepspeed | Launcher::Accelerate => {
-            &["pytorch", "keras"]
+            &["pytorch", "torch", "keras"]
         }
         Launcher::Tensorflow => &["tensorflow", "keras"],
         Launcher::Jax => &["jax", "keras"],
-        Launcher::Keras => &["keras", "tensorflow", "jax", "pytorch"],
-        Launcher::Horovod => &["tensorflow", "keras", "pytorch", "mxnet"],
+        Launcher::Keras => &["keras", "tensorflow", "jax", "pytorch", "torch"],
+        Launcher::Horovod => &["tensorflow", "keras", "pytorch", "torch", "mxnet"],
         Launcher::Mxnet => &["mxnet"],
         Launcher::Auto | Launcher::None | Launcher::Each | Launcher::Mpi => &[],
     }
@@ -95,7 +95,8 @@ pub(in crate::launch) fn frameworks_of(launcher: Launcher) -> &'static [&'static
 #[must_use]
 pub(in crate::launch) fn launcher_of_framework(framework: &str) -> Option<Launcher> {
     Some(match framework {
-        "pytorch" => Launcher::Ddp,
+        // The package's name, which people write too.
+        "pytorch" | "torch" => Launcher::Ddp,
         "tensorflow" => Launcher::Tensorflow,
         "keras" => Launcher::Keras,
         "jax" => Launcher::Jax,
