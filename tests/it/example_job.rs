@@ -59,6 +59,8 @@ impl Example {
                     .expect("it can be copied");
             }
         }
+        // Nodes of the cluster have a /tmp of their own, and the tree may lie in ours.
+        fs::copy(env!("CARGO_BIN_EXE_dlrun"), dir.path().join("dlrun")).expect("it can be copied");
         Self { dir }
     }
 
@@ -68,7 +70,7 @@ impl Example {
 
     /// pip's cache stays where it is, so that a second test run downloads nothing.
     fn dlrun(&self, slurm_conf: Option<&str>, arguments: &[&str]) -> Output {
-        let mut command = Command::new(env!("CARGO_BIN_EXE_dlrun"));
+        let mut command = Command::new(self.dir.path().join("dlrun"));
         command.args(arguments).current_dir(self.dir.path());
         command
             .env("DLRUN_STATE_DIR", self.state_dir())
