@@ -1,4 +1,4 @@
-"""A linear model over all workers with MultiWorkerMirroredStrategy and a loop of its own: Keras 3 cannot train under it."""
+"""A linear model over all workers with MultiWorkerMirroredStrategy and its own loop: Keras 3 cannot train under it."""
 
 import argparse
 import json

@@ -15,12 +15,12 @@ use crate::app::session::Session;
 use crate::app::tail::tail;
 use crate::app::track::{Tracked, Tracker};
 use crate::app::wait::{self, Watched};
-use crate::foundation::command::find;
+use crate::foundation::command::{find, is_python};
 use crate::foundation::units::Walltime;
 use crate::job::{EnvVar, JobState, Launcher, RunId};
 use crate::launch::Shape;
 use crate::plan::Plan;
-use crate::record::{NodeRecord, RankRecord};
+use crate::record::{NodeRecord, RankRecord, Status};
 
 /// The program that takes the training's place.
 const PROBE: &str = include_str!("check_run.py");
@@ -113,7 +113,7 @@ pub(crate) fn run(session: &Session, job: &mut Job) -> Result<RunChecked, Error>
     let tracked = tracked.ok_or_else(|| failure!(Internal, "the check's run vanished"))?;
     let ranks = answers(&tracked);
     Ok(RunChecked {
-        problems: problems(&ranks, &job.plan, &tracked),
+        problems: problems(&ranks, &job.plan, &tracked.status),
         run_id: record.run_id,
         state: tracked.status.state,
         ranks,
@@ -136,12 +136,11 @@ fn turn_into_check(plan: &mut Plan) {
     });
     plan.name = format!("check-{}", plan.name);
     let resources = &mut plan.resources;
-    resources.walltime = resources
-        .walltime
-        .map_or(Some(WALLTIME), |asked| Some(asked.min(WALLTIME)));
+    let asked = resources.walltime.unwrap_or(WALLTIME);
+    resources.walltime = Some(asked.min(WALLTIME));
     resources.depends.clear();
     (resources.begin, resources.mail) = (None, None);
-    // That of the training may be a file that is begun anew.
+    // That of the training may be a file that a new job empties.
     plan.output = None;
     (plan.identity, plan.forecast, plan.timing) = (None, None, None);
     (plan.prologue, plan.epilogue) = (Vec::new(), Vec::new());
@@ -149,12 +148,8 @@ fn turn_into_check(plan: &mut Plan) {
 
 /// The job's own Python: the program, that of its first line, or the one beside it; else the first of `PATH`.
 fn python_of(plan: &Plan) -> String {
-    let is_python = |path: &Path| {
-        let name = path.file_name().unwrap_or_default();
-        name.to_string_lossy().starts_with("python")
-    };
     let program = plan.command.first().map(String::as_str).unwrap_or_default();
-    if is_python(Path::new(program)) {
+    if is_python(program) {
         return program.to_owned();
     }
     // In an image the paths of this machine say nothing.
@@ -163,7 +158,7 @@ fn python_of(plan: &Plan) -> String {
         false => find(program, &[]),
     });
     let of_file = there.flatten().and_then(|path| {
-        let by_first_line = first_word(&path).filter(|word| is_python(Path::new(word)));
+        let by_first_line = first_word(&path).filter(|word| is_python(word));
         let beside = path.with_file_name("python3");
         by_first_line.or_else(|| {
             beside
@@ -216,15 +211,11 @@ fn answer(node: &NodeRecord, rank: &RankRecord) -> Option<Answer> {
 }
 
 /// What would break the training.
-fn problems(ranks: &[CheckedRank], plan: &Plan, tracked: &Tracked) -> Vec<String> {
+fn problems(ranks: &[CheckedRank], plan: &Plan, status: &Status) -> Vec<String> {
     let mut found = failures(ranks);
     if ranks.is_empty() {
-        let cause = tracked
-            .status
-            .cause
-            .as_ref()
-            .map(|cause| cause.text.as_str());
-        let why = cause.unwrap_or(tracked.status.state.as_str());
+        let cause = status.cause.as_ref().map(|cause| cause.text.as_str());
+        let why = cause.unwrap_or(status.state.as_str());
         found.push(format!(
             "no rank was started: {why}; `dlrun logs` shows the output"
         ));
@@ -232,8 +223,13 @@ fn problems(ranks: &[CheckedRank], plan: &Plan, tracked: &Tracked) -> Vec<String
     let answers = ranks
         .iter()
         .filter_map(|rank| Some((rank, rank.answer.as_ref()?)));
-    // Records of other nodes may come late.
     let planned = Shape::for_plan(plan).ranks();
+    let recorded = u32::try_from(ranks.len()).unwrap_or(u32::MAX);
+    if (1..planned).contains(&recorded) {
+        found.push(format!(
+            "only {recorded} of {planned} ranks have a record; a node that cannot write to the state directory, or is late, has none"
+        ));
+    }
     for (rank, answer) in answers.clone() {
         let (number, node) = (rank.rank, &rank.node);
         if let Some(world) = answer.world.filter(|world| *world != planned) {
@@ -272,6 +268,12 @@ fn problems(ranks: &[CheckedRank], plan: &Plan, tracked: &Tracked) -> Vec<String
         );
     }
     found.extend(shared_devices(ranks));
+    if found.is_empty() && status.state != JobState::Completed {
+        let state = status.state.as_str();
+        found.push(format!(
+            "all ranks had finished, and yet the run is `{state}`: `dlrun show` says why"
+        ));
+    }
     found
 }
 
@@ -429,6 +431,22 @@ mod tests {
             found[1].contains("rank 2 on n2 failed at initialise") && found[1].contains("firewall")
         );
         assert!(found[2].contains("rank 3 on n2 said nothing"));
+    }
+
+    #[test]
+    fn rank_without_a_record_and_a_failed_run_are_no_success() {
+        let mut plan = Plan::default();
+        (plan.resources.nodes, plan.resources.tasks_per_node) = (1, 3);
+        let of = |ranks: &[CheckedRank], state| problems(ranks, &plan, &Status::of(state));
+        let all = [0, 1, 2].map(|number| rank(number, Some(good(&number.to_string()))));
+        assert_eq!(of(&all, JobState::Completed), Vec::<String>::new());
+        let lacking = of(&all[..2], JobState::Completed);
+        assert!(
+            lacking[0].starts_with("only 2 of 3 ranks have a record"),
+            "{lacking:?}"
+        );
+        let failed = of(&all, JobState::NodeFail);
+        assert!(failed[0].contains("the run is `node_fail`"), "{failed:?}");
     }
 
     #[test]

@@ -154,8 +154,7 @@ impl Settings {
     #[must_use]
     pub fn command_timeout(&self, kind: SchedulerKind) -> Duration {
         let key = format!("{}.timeout_seconds", kind.as_str());
-        let timeout = || self.values.seconds(&key);
-        Key::named(&key).map_or(Duration::ZERO, |_| timeout())
+        Key::named(&key).map_or(Duration::ZERO, |_| self.values.seconds(&key))
     }
 
     /// Where images are pulled and built to.

@@ -73,22 +73,24 @@ pub fn choose(wish: Wish<'_>) -> Result<Choice, String> {
 }
 
 /// Programs that start ranks themselves.
-const STARTERS: [&str; 8] = [
-    "torchrun",
-    "deepspeed",
-    "accelerate",
-    "horovodrun",
-    "mpirun",
-    "mpiexec",
-    "srun",
-    "prun",
-];
+const STARTERS: &str = "srun mpirun mpiexec mpiexec.hydra orterun prun prterun ibrun aprun jsrun torchrun accelerate deepspeed horovodrun";
+/// Modules of Python that do so.
+const STARTER_MODULES: &str = "torch.distributed.run torch.distributed.launch accelerate.commands.launch deepspeed.launcher.runner";
+
+/// Whether a program, by the last part of its path, or a module of Python starts ranks itself.
+#[must_use]
+pub fn starts_ranks(word: &str) -> bool {
+    let mut known = STARTERS.split(' ').chain(STARTER_MODULES.split(' '));
+    known.any(|known| known == word)
+}
 
 /// Why a distributed launcher, framework and command look as if they were not meant together.
 #[must_use]
 pub fn doubt(launcher: Launcher, framework: Option<&str>, command: &[String]) -> Option<String> {
     let program = command.first().and_then(|first| first.rsplit('/').next());
-    if let Some(starter) = program.filter(|program| STARTERS.contains(program)) {
+    let modules = command.windows(2).filter(|words| words[0] == "-m");
+    let mut named = program.into_iter().chain(modules.map(|words| &*words[1]));
+    if let Some(starter) = named.find(|word| starts_ranks(word)) {
         return launcher.is_distributed().then(|| {
             format!("`{starter}` starts ranks itself, and dlrun starts it once for each rank of the launcher `{launcher}`; name the training program alone")
         });
@@ -170,6 +172,8 @@ mod tests {
             "{said}"
         );
         assert!(of(Launcher::Torchrun, "pytorch", "/v/bin/torchrun").is_some());
+        let module = ["python", "-m", "torch.distributed.run", "t.py"].map(str::to_owned);
+        assert!(doubt(Launcher::Ddp, Some("pytorch"), &module).is_some());
         for (launcher, framework, program) in [
             (Launcher::Torchrun, "pytorch", "./train.sh"),
             (Launcher::Horovod, "mxnet", "python"),

@@ -16,7 +16,7 @@ pub enum MpiKind {
     OpenMpi,
     /// MPICH and what has its interface: PMI-1 and PMI-2.
     Mpich {
-        /// Whether it comes with a PMI library of its own, which may know other ways; `None`: not known.
+        /// Whether it comes with its own PMI library, which may know other ways; `None`: not known.
         own_pmi: Option<bool>,
     },
 }

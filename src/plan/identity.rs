@@ -11,13 +11,13 @@ use super::facts::{Named, SiteFacts};
 use super::secrets::{masked, without_password};
 use crate::image::fingerprint;
 use crate::job::{Argument, Command, EnvVar, JobSpec, Workload, arguments, is_option, number};
+use crate::launch::starts_ranks;
 use crate::record::{Identity, Input};
 
-/// Programs that start another one, named among their words.
-const LAUNCHERS: &str = "srun mpirun mpiexec mpiexec.hydra orterun prun prterun ibrun aprun jsrun torchrun accelerate deepspeed horovodrun \
-    env nice ionice nohup time timeout stdbuf setsid numactl taskset uv poetry pipenv conda nsys ncu";
-/// Modules of Python that do so.
-const LAUNCHER_MODULES: &str = "torch.distributed.run torch.distributed.launch accelerate.commands.launch deepspeed.launcher.runner mpi4py";
+/// Programs that start another one, named among their words, beside those that start ranks.
+const WRAPPERS: &str = "env nice ionice nohup time timeout stdbuf setsid numactl taskset uv poetry pipenv conda nsys ncu";
+/// A module of Python that does so.
+const WRAPPER_MODULE: &str = "mpi4py";
 /// Programs whose first argument is what they run.
 const INTERPRETERS: [&str; 13] = [
     "python", "bash", "sh", "dash", "zsh", "ksh", "perl", "ruby", "julia", "Rscript", "node",
@@ -365,7 +365,7 @@ fn entry<'a>(argv: &[&'a str], named: &BTreeMap<String, Named>) -> Entry<'a> {
     let interprets = |program: &str| INTERPRETERS.contains(&program);
     let first = argv.first().copied().unwrap_or_default();
     let (mut program, mut script) = (folded(first), None);
-    let mut launches = is_one_of(LAUNCHERS, &program);
+    let mut launches = starts_ranks(&program) || is_one_of(WRAPPERS, &program);
     if !launches && !interprets(&program) && first.contains('/') && is_file(first) {
         script = Some(Script::File(first));
     }
@@ -376,7 +376,7 @@ fn entry<'a>(argv: &[&'a str], named: &BTreeMap<String, Named>) -> Entry<'a> {
         let is_python = is_interpreted && program == "python";
         let module = argv.get(at + 1).copied().filter(|_| word == "-m");
         match module {
-            Some(module) if is_python && is_one_of(LAUNCHER_MODULES, module) => {
+            Some(module) if is_python && (starts_ranks(module) || module == WRAPPER_MODULE) => {
                 launches = true;
                 at += 1;
             }

@@ -99,7 +99,7 @@ fn covers(list: &str, rank: &str) -> bool {
 
 /// The line that shows that ranks did not run to their end though `srun` may return 0: a task that was not launched, a step of `job`
 /// that somebody cancelled. What has a reason (`DUE TO TIME LIMIT`) is the job's end, which Slurm reports itself. Only Slurm's lines at the
-/// end of the output count: a program that printed more after them went on, whatever they were about, such as a step of its own; nor
+/// end of the output count: a program that printed more after them went on, whatever they were about, such as another step; nor
 /// does another step than the first, with which a program may have helped itself.
 #[must_use]
 pub fn unreported_end(tail: &str) -> Option<&str> {

@@ -62,7 +62,7 @@ pub struct RankRecord {
 
 /// The slowest rank of a training beside the others. Ranks that wait for each other in every step all take as long as the slowest
 /// one: then nobody stands out.
-#[derive(Debug, Clone, PartialEq, Serialize)]
+#[derive(Debug, Clone, PartialEq)]
 pub struct Straggler {
     /// Its number.
     pub rank: u32,
@@ -70,8 +70,6 @@ pub struct Straggler {
     pub ratio: f64,
     /// Whose times: `step` or `epoch`.
     pub of: &'static str,
-    /// Ranks with a time.
-    pub ranks: usize,
 }
 
 impl std::fmt::Display for Straggler {
@@ -110,7 +108,6 @@ impl Straggler {
                 rank: *rank,
                 ratio: most / middle,
                 of,
-                ranks: times.len(),
             })
         };
         by("step", |rank| rank.step_seconds.zip(rank.step_source))
@@ -138,7 +135,7 @@ mod tests {
             rank(2, Some(0.1), None),
         ];
         let found = Straggler::among(all.iter()).expect("three have steps");
-        assert_eq!((found.rank, found.of, found.ranks), (1, "step", 3));
+        assert_eq!((found.rank, found.of), (1, "step"));
         assert!((found.ratio - 3.0).abs() < 1e-9, "{found:?}");
         let by_epoch = [rank(0, None, Some(9.0)), rank(1, Some(0.3), Some(5.0))];
         let found = Straggler::among(by_epoch.iter()).expect("two have epochs");

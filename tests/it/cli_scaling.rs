@@ -175,7 +175,7 @@ fn nodes_of_one_machine_or_of_unknown_ones_are_no_scaling_measurement_in_every_f
         (Some(true), "its 4 nodes are on 1 machine (by the boot id)"),
         (
             None,
-            "it is not recorded whether its 4 nodes are machines of their own",
+            "it is not recorded whether its 4 nodes are separate machines",
         ),
     ] {
         let env = with(&runs(shared));

@@ -129,7 +129,7 @@ fn rank_starts_wherever_its_world_is_not_known_to_be_another() {
     ];
     for (libraries, variables) in [
         (&["/lib/libmpich.so.12"][..], &pmi[..]),
-        // MPICH with a PMI library of its own, of Slurm or PMIx.
+        // MPICH with its own PMI library, of Slurm or PMIx.
         (&["/lib/libmpich.so.12", "/lib/libpmi2.so.0"], &[]),
         (&["/lib/libmpi.so.12", "/lib/libpmix.so.2"], &pmix),
         (&["/lib/libmpi.so.12"], &intel),

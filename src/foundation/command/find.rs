@@ -19,6 +19,12 @@ pub fn find(program: impl AsRef<OsStr>, dirs: &[PathBuf]) -> Option<PathBuf> {
     find_along(program.as_ref(), dirs, &path)
 }
 
+/// Whether a program is Python by its name: `/env/bin/python3.11`.
+pub fn is_python(program: impl AsRef<Path>) -> bool {
+    let name = program.as_ref().file_name().unwrap_or_default();
+    name.to_string_lossy().starts_with("python")
+}
+
 /// Finds all of that name, in the order in which [`find`] looks.
 #[must_use]
 pub fn find_all(program: &str, dirs: &[PathBuf]) -> Vec<PathBuf> {

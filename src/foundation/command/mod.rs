@@ -13,7 +13,7 @@ mod tool;
 mod unshare;
 
 pub use failure::{CommandError, Words};
-pub use find::{find, find_all, find_in};
+pub use find::{find, find_all, find_in, is_python};
 pub use pump::Stream;
 pub use spawn::{TrainingCommand, replace_by, spawn_companion, spawn_detached, spawn_training};
 pub use tool::{Output, Tool};

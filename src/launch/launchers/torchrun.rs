@@ -2,6 +2,7 @@
 //! so the command is the same on every node.
 
 use super::{Launch, Variables, Worker};
+use crate::foundation::command::is_python;
 use crate::launch::ranks::{Meeting, Rank};
 
 pub(super) struct Torchrun;
@@ -37,11 +38,6 @@ impl Launch for Torchrun {
 
     /// `python train.py` becomes `python -m torch.distributed.run train.py`; another program is started as it is.
     fn command(&self, command: &[String]) -> Vec<String> {
-        let is_python = |word: &String| {
-            word.rsplit('/')
-                .next()
-                .is_some_and(|name| name.starts_with("python"))
-        };
         let module = ["-m", "torch.distributed.run"].map(str::to_owned);
         match command.split_first() {
             Some((first, rest)) if is_python(first) => {

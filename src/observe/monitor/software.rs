@@ -4,6 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::path::Path;
 
+use crate::foundation::command::is_python;
 use crate::job::RunId;
 use crate::record::Software;
 
@@ -112,8 +113,7 @@ fn add(found: &mut Found, name: &str, version: &str) {
 /// The interpreter that a process runs, `/usr/bin/python3.11`; its name says so, however the process calls itself.
 fn python(process: &Path) -> Option<String> {
     let program = fs::read_link(process.join("exe")).ok()?;
-    let is_python = program.file_name()?.to_str()?.starts_with("python");
-    is_python.then(|| program.to_string_lossy().into_owned())
+    is_python(&program).then(|| program.to_string_lossy().into_owned())
 }
 
 /// Whether a process has the run's id in its environment. That of other users' processes cannot be read.

@@ -243,7 +243,7 @@ pub(in crate::report) fn doubts(run: &Run) -> Vec<String> {
     let machines = if is_local { 1 } else { machines.max(1) };
     if nodes > 1 && !is_known {
         doubts.push(format!(
-            "it is not recorded whether its {nodes} nodes are machines of their own"
+            "it is not recorded whether its {nodes} nodes are separate machines"
         ));
     } else if machines < nodes {
         let machines = counted(machines, "machine");
@@ -263,7 +263,7 @@ pub(in crate::report) fn doubts(run: &Run) -> Vec<String> {
             short(cpus)
         )),
         Some(_) if records().any(|node| is_crowded(node, of_node, run.gpus_used() > 0)) => {
-            doubts.push("others kept CPUs busy that its ranks need".to_owned())
+            doubts.push("other programs used CPUs that its ranks needed".to_owned())
         }
         None if ranks > 1 => {
             doubts.push("it is not recorded how many CPUs its machines have".to_owned())

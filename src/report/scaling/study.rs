@@ -7,6 +7,7 @@ use serde::Serialize;
 use super::law::{LEAST_SIZES, fitted};
 use super::pair::{Kind, efficiency_and_serial};
 use super::sample::{Group, Sample, mean_of};
+use super::validity::Validity;
 use crate::foundation::statistics::{Ratio, Spread, median};
 use crate::job::RunId;
 use crate::report::insight::{Difference, unlike};
@@ -148,34 +149,6 @@ pub struct Gain {
     pub efficiency_ratio: f64,
 }
 
-/// What supports the figures of a series. Of published ones nothing is known.
-#[derive(Debug, Clone, PartialEq, Serialize, Default)]
-#[cfg_attr(test, derive(schemars::JsonSchema))]
-pub struct Validity {
-    /// Measurements in all.
-    pub runs: usize,
-    /// The fewest of a size.
-    pub least_repeats: usize,
-    /// Runs that asked for whole nodes; none: not recorded.
-    pub exclusive_runs: Option<usize>,
-    /// Median of the CPUs that others kept busy on the nodes.
-    pub others_cpus_busy_median: Option<f64>,
-    /// The most of it.
-    pub others_cpus_busy_most: Option<f64>,
-    /// Runs that a quota, heat or a limit of power held down; none: not recorded.
-    pub throttled_runs: Option<usize>,
-    /// The nodes.
-    pub nodes: Vec<String>,
-    /// Machines among them, by the boot id; none: not recorded.
-    pub machines: Option<usize>,
-    /// Python, frameworks and GPU drivers that were in use.
-    pub software: Vec<String>,
-    /// What differs between the runs besides their size.
-    pub unlike: Vec<String>,
-    /// What is not recorded of any run.
-    pub not_recorded: Vec<&'static str>,
-}
-
 impl Study {
     /// The series among measurements; `written_at_ms` is now, in Unix milliseconds UTC.
     #[must_use]
@@ -292,7 +265,7 @@ fn series(group: &Group, kind: Kind, batch: Option<u64>, samples: &[&Sample]) ->
         not_a_scaling_measurement: doubts.into_iter().collect(),
         law,
         no_law,
-        validity: validity(samples, &points),
+        validity: Validity::of(samples, sizes.iter().map(Vec::len).min().unwrap_or(0)),
         points,
     }
 }
@@ -515,199 +488,4 @@ fn law(
         sizes: different.len(),
         interval_ratio: 0.9,
     })
-}
-
-fn validity(samples: &[&Sample], points: &[Point]) -> Validity {
-    let own = || samples.iter().filter(|sample| sample.run.is_some());
-    let count = |is: &dyn Fn(&Sample) -> Option<bool>| {
-        let known: Vec<bool> = own().filter_map(|sample| is(sample)).collect();
-        (!known.is_empty()).then(|| known.into_iter().filter(|is| *is).count())
-    };
-    let settings = || own().map(|sample| &sample.conditions.setting);
-    let others: Vec<f64> = settings()
-        .filter_map(|setting| setting.others_cpus_busy)
-        .collect();
-    let of_each = |of: &dyn Fn(&Sample) -> Vec<String>| -> Vec<String> {
-        let all: BTreeSet<String> = own().flat_map(|sample| of(sample)).collect();
-        all.into_iter().collect()
-    };
-    let machines = of_each(&|sample| sample.conditions.boot_ids.clone()).len();
-    let software = of_each(&|sample| {
-        let setting = &sample.conditions.setting;
-        let drivers = setting
-            .gpu_drivers
-            .iter()
-            .map(|version| format!("GPU driver {version}"));
-        setting.software.iter().cloned().chain(drivers).collect()
-    });
-    let mut not_recorded = Vec::new();
-    let has = |of: fn(&Point) -> bool| points.iter().any(of);
-    let exclusive_runs = count(&|sample| sample.conditions.exclusive);
-    let throttled_runs = count(&|sample| Some(sample.conditions.throttled_seconds? > 0.0));
-    for (name, is_known) in [
-        ("steps", has(|point| point.step_median_seconds.is_some())),
-        (
-            "straggler spread of the ranks",
-            has(|point| point.straggler_ratio.is_some()),
-        ),
-        ("energy", has(|point| point.gpu_energy_joules.is_some())),
-        ("accuracy", has(|point| point.metric.is_some())),
-        ("whole nodes", exclusive_runs.is_some()),
-        ("load of others", !others.is_empty()),
-        ("throttling", throttled_runs.is_some()),
-        ("software versions", !software.is_empty()),
-        ("machines", machines > 0),
-    ] {
-        not_recorded.extend((!is_known).then_some(name));
-    }
-    Validity {
-        runs: samples.len(),
-        least_repeats: points.iter().map(|point| point.n).min().unwrap_or(0),
-        exclusive_runs,
-        others_cpus_busy_most: others.iter().copied().reduce(f64::max),
-        others_cpus_busy_median: median(others),
-        throttled_runs,
-        nodes: of_each(&|sample| sample.conditions.node_names.clone()),
-        machines: (machines > 0).then_some(machines),
-        software,
-        unlike: between(settings().collect()),
-        not_recorded,
-    }
-}
-
-/// What differs between runs besides their size.
-fn between(settings: Vec<&crate::report::insight::Setting>) -> Vec<String> {
-    let of_size = [
-        "nodes",
-        "asked",
-        "gpu_models",
-        "cpus_effective",
-        "omp_num_threads",
-        "batch_size",
-        "arguments.batch-size",
-        "arguments.batch_size",
-    ];
-    let Some((first, others)) = settings.split_first() else {
-        return Vec::new();
-    };
-    let found = others.iter().flat_map(|other| unlike(first, other));
-    let found: BTreeSet<String> = found.map(|difference| difference.what).collect();
-    found
-        .into_iter()
-        .filter(|what| !of_size.contains(&what.as_str()))
-        .collect()
-}
-
-impl Series {
-    /// What it is called: program, framework, device, what started it.
-    #[must_use]
-    pub fn title(&self) -> String {
-        let parts = [
-            Some(&self.group.program),
-            self.group.framework.as_ref(),
-            Some(&self.group.device),
-        ];
-        let launcher = self
-            .group
-            .launcher
-            .as_ref()
-            .map(|name| format!("by {name}"));
-        let image = self.group.image.as_ref().map(|image| format!("in {image}"));
-        let parts = parts.into_iter().flatten().cloned();
-        parts
-            .chain(launcher)
-            .chain(image)
-            .collect::<Vec<_>>()
-            .join(" · ")
-    }
-
-    /// Its title with the kind of scaling.
-    #[must_use]
-    pub fn heading(&self) -> String {
-        match self.kind {
-            Kind::Unknown => self.title(),
-            kind => format!("{}: {} scaling", self.title(), kind.as_str()),
-        }
-    }
-
-    /// `GPU` or `rank`.
-    #[must_use]
-    pub fn worker(&self) -> &'static str {
-        self.counted.trim_end_matches('s')
-    }
-
-    /// What kind of scaling it is, its baselines, its law; and first whether it is a scaling measurement at all.
-    #[must_use]
-    pub fn notes(&self) -> Vec<String> {
-        let mut notes = Vec::new();
-        if !self.not_a_scaling_measurement.is_empty() {
-            let sound = |point: &&Point| point.not_a_scaling_measurement.is_empty();
-            let count = self.points.iter().filter(sound).count();
-            let whose = match count {
-                0 => "Not a scaling measurement".to_owned(),
-                _ => format!(
-                    "Not a scaling measurement at {} of {} sizes",
-                    self.points.len() - count,
-                    self.points.len()
-                ),
-            };
-            notes.push(format!(
-                "{whose}: {}.",
-                self.not_a_scaling_measurement.join("; ")
-            ));
-        }
-        let (workers, worker) = (self.counted, self.worker());
-        notes.push(match (self.kind, self.batch) {
-            (Kind::Strong, Some(batch)) => {
-                format!("Strong scaling: a step has {batch} samples over all {workers}.")
-            }
-            (Kind::Strong, None) => format!("Strong scaling: the same work for all {workers}."),
-            (Kind::Weak, batch) => format!(
-                "Weak scaling: a step has {} samples on each {worker}; the growing global batch may change the accuracy.",
-                batch.unwrap_or(1)
-            ),
-            (Kind::Unknown, _) => {
-                "Strong or weak is unknown: no two sizes have the same known batch, of all or of each."
-                    .to_owned()
-            }
-        });
-        let from = |of: fn(&Point) -> Option<&Gain>| self.points.iter().find_map(of);
-        let one = from(|point| point.from_one.as_ref()).map(|_| format!("1 {}", self.worker()));
-        let node = from(|point| point.from_node.as_ref()).map(|gain| {
-            format!(
-                "1 node of {}",
-                counted(gain.baseline_workers, self.worker())
-            )
-        });
-        let baselines: Vec<String> = one.into_iter().chain(node).collect();
-        notes.push(match baselines.is_empty() {
-            true => format!(
-                "No speed-up and no efficiency: neither 1 {worker} nor 1 node of as many {workers} as those of larger sizes has a figure that counts."
-            ),
-            false => format!("Baselines: {}. What was not measured is left out.", baselines.join(" and ")),
-        });
-        let refused: Vec<String> = self
-            .points
-            .iter()
-            .flat_map(|point| {
-                let own = counted(point.workers, worker);
-                point
-                    .not_compared
-                    .iter()
-                    .map(move |with| format!("{own} with {with}"))
-            })
-            .collect();
-        if !refused.is_empty() {
-            notes.push(format!("Not compared: {}.", refused.join("; ")));
-        }
-        notes.push(match &self.law {
-            Some(law) => format!(
-                "Law: the performance model, fitted to these {} at {} sizes alone; 90 % interval of a single run; no size beyond them.",
-                counted(law.observations as u64, "measurement"),
-                law.sizes
-            ),
-            None => format!("No law: {}.", self.no_law.as_deref().unwrap_or("unknown")),
-        });
-        notes
-    }
 }

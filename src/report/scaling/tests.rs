@@ -156,7 +156,7 @@ fn ranks_are_counted_against_the_cpus_that_the_job_was_given() {
     let few = doubts(&on_cpus(8, 2.0, 0.0, None));
     assert_eq!(few, ["8 ranks of a node were given 2 CPUs"]);
     assert_eq!(doubts(&on_cpus(8, 8.0, 20.0, None)), Vec::<String>::new());
-    let crowded = ["others kept CPUs busy that its ranks need"];
+    let crowded = ["other programs used CPUs that its ranks needed"];
     // One rank computes on all CPUs that it has.
     assert_eq!(doubts(&on_cpus(1, 64.0, 20.0, None)), crowded);
     assert_eq!(
@@ -205,7 +205,7 @@ fn a_run_without_launcher_is_lent_as_baseline_to_those_that_have_none() {
     };
     let lent = last(&[with(1, None), with(2, Some("ddp"))]);
     assert!(lent.from_one.is_some(), "{lent:?}");
-    // With a baseline of its own it takes no other: together they would be no repeats.
+    // With its own baseline it takes no other: together they would be no repeats.
     let all = series(&[with(1, None), with(1, Some("ddp")), with(2, Some("ddp"))]);
     let ddp = all
         .iter()

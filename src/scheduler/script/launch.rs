@@ -137,7 +137,7 @@ exec "$@"' dlrun "$dlrun_exe" "$dlrun_image" "${#dlrun_container[@]}" "${dlrun_c
 "#;
 
 /// A rank whose program is known to see a world of one does not start. It is known only where the program's MPI comes with no PMI
-/// library of its own and what starts the ranks left nothing of what this MPI asks for. Open MPI 4 knows others than PMIx by
+/// library and what starts the ranks left nothing of what this MPI asks for. Open MPI 4 knows others than PMIx by
 /// components of their own, Open MPI 5 none. Rank 0 speaks for all: the others wait, and are ended with it.
 fn rank_check(scheduler: SchedulerKind, world: u32) -> String {
     let (starter, hint) = if scheduler.has_steps() {

@@ -121,7 +121,7 @@ fn stopped_rank_ends_with_the_others() {
     assert_eq!(user.wait(&hung.run), 15, "{}", hung.text());
     assert_eq!(user.state(&hung.run), "cancelled");
 
-    // Where another rank fails, the stopped one goes on to end: KILL would come after 30 s.
+    // Where another rank fails, the stopped one continues, to end: KILL would come after 30 s.
     let script = "if [ $RANK = 1 ]; then kill -STOP $$; fi; sleep 2; exit 7";
     let began = Instant::now();
     let (code, failed) = ddp(&user, "stopped", script, "nodes = 2");

@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
-use crate::foundation::command::find;
+use crate::foundation::command::{find, is_python};
 use crate::image::runtime::inspect;
 use crate::observe::monitor::packages_of;
 use crate::plan::Plan;
@@ -50,10 +50,7 @@ fn sources(plan: &Plan) -> (Option<PathBuf>, Option<PathBuf>) {
         let path = Some(PathBuf::from(&image.source));
         return (path.filter(|path| path.is_absolute()), None);
     }
-    let python = plan.command.first().filter(|program| {
-        let name = Path::new(program).file_name().unwrap_or_default();
-        name.to_string_lossy().starts_with("python")
-    });
+    let python = plan.command.first().filter(|program| is_python(program));
     (None, python.and_then(|python| find(python, &[])))
 }
 

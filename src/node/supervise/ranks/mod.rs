@@ -84,7 +84,7 @@ pub fn run(argv: &[OsString], context: &Context, say: &dyn Fn(&str)) -> Result<i
         group,
         signals,
         processes: Processes::default(),
-        paces: Paces::new(),
+        paces: Paces::new(plan.and_then(|plan| plan.timing.clone())),
         report: Report::beside_events(),
         fall: None,
         is_cut_off: false,
@@ -129,16 +129,19 @@ fn agenda(group: &Group, context: &Context, launch: &dyn Launch) -> Agenda {
     let gpus: Vec<String> = gpus.map(str::to_owned).collect();
     let cpus = monitor::allowed_cpus().unwrap_or_default();
     let cpus = monitor::by_place(cpus, Path::new("/sys"));
-    let plan = context.plan.as_ref().map(|plan| plan.meeting.clone());
-    let plan = plan.unwrap_or_default();
+    let plan = context.plan.as_ref();
+    let asked = plan.map(|plan| plan.meeting.clone()).unwrap_or_default();
     let newcomer = Newcomer {
         node: group.own.first().copied().unwrap_or(0),
         port: network::first_port(
             &format!("{}.{}", job.as_ref().unwrap_or(&name), context.element),
-            plan.ports,
+            asked.ports,
         ),
-        ports: plan.ports,
-        likeness: Likeness::of_node(context.plan.as_ref(), gpus.len()),
+        ports: asked.ports,
+        likeness: match group.is_alone() {
+            true => Likeness::default(),
+            false => Likeness::of_node(plan, gpus.len()),
+        },
         gpus,
         cpus: cpus
             .into_iter()
@@ -150,8 +153,8 @@ fn agenda(group: &Group, context: &Context, launch: &dyn Launch) -> Agenda {
         newcomer,
         name: format!("{name}.{start}"),
         notes,
-        patience: Duration::from_secs(plan.wait_seconds),
-        interface: plan.interface.clone(),
+        patience: Duration::from_secs(asked.wait_seconds),
+        interface: asked.interface,
         has_store: launch.needs_store(),
     }
 }

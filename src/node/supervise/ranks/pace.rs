@@ -1,4 +1,4 @@
-//! How fast each rank trains, by what it prints into its own file: read on a thread of its own, for that file system may hang.
+//! How fast each rank trains, by what it prints into its own file: read on a separate thread, since that file system may hang.
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -9,6 +9,7 @@ use std::time::Duration;
 
 use crate::foundation::clock::now_ms;
 use crate::foundation::statistics::median;
+use crate::job::TimingPattern;
 use crate::node::supervise::output::Reader;
 use crate::observe::timing::Follower;
 use crate::record::{Progress, RankRecord, TimeSource};
@@ -70,12 +71,13 @@ pub(super) struct Paces {
 }
 
 impl Paces {
-    pub(super) fn new() -> Self {
+    /// `pattern`: the user's own, by which epochs are recognised.
+    pub(super) fn new(pattern: Option<TimingPattern>) -> Self {
         let (orders, given) = channel();
         let known = Arc::default();
         let shared = Arc::clone(&known);
         // Without a thread there are no paces.
-        drop(thread::Builder::new().spawn(move || follow(&given, &shared)));
+        drop(thread::Builder::new().spawn(move || follow(&given, pattern.as_ref(), &shared)));
         Self { known, orders }
     }
 
@@ -128,7 +130,11 @@ impl Followed {
     }
 }
 
-fn follow(orders: &Receiver<Order>, known: &Mutex<BTreeMap<u32, Pace>>) {
+fn follow(
+    orders: &Receiver<Order>,
+    pattern: Option<&TimingPattern>,
+    known: &Mutex<BTreeMap<u32, Pace>>,
+) {
     let mut all: Vec<Followed> = Vec::new();
     loop {
         let order = orders.recv_timeout(LOOK);
@@ -147,7 +153,7 @@ fn follow(orders: &Receiver<Order>, known: &Mutex<BTreeMap<u32, Pace>>) {
         match order {
             Ok(Order::Follow { rank, path, offset }) => {
                 let reader = Reader::open(&path, offset).ok();
-                let opened = reader.zip(Follower::new(None).ok());
+                let opened = reader.zip(Follower::new(pattern).ok());
                 all.extend(opened.map(|(reader, follower)| Followed {
                     rank,
                     reader,
@@ -170,7 +176,7 @@ mod tests {
     #[test]
     fn epochs_of_each_rank_are_read_from_its_own_file() {
         let dir = tempfile::tempdir().expect("a directory");
-        let paces = Paces::new();
+        let paces = Paces::new(None);
         for (rank, seconds) in [(0, 2), (1, 4)] {
             let path = dir.path().join(format!("rank-{rank}.out"));
             let lines =

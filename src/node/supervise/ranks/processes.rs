@@ -107,7 +107,7 @@ impl Processes {
         }
     }
 
-    /// TERM now, KILL after `grace`; further calls change nothing. A stopped process takes TERM once it goes on.
+    /// TERM now, KILL after `grace`; further calls change nothing. A stopped process takes TERM when it continues.
     pub(super) fn stop(&mut self, grace: Duration) {
         if self.kill_at.is_none() {
             self.kill_at = Some(Instant::now() + grace);
