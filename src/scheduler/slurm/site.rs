@@ -149,7 +149,8 @@ fn node_type(
     }
 }
 
-/// Nodes that are alike and in the same queues.
+/// Nodes that are alike and in the same queues. `sinfo` lists a node's partitions in an order that may change from node to
+/// node, so queues are in the order of their names.
 fn node_types(text: &str) -> Vec<NodeType> {
     let mut by_name: BTreeMap<&str, (Kind<'_>, Vec<&str>, bool)> = BTreeMap::new();
     for line in text.lines() {
@@ -166,7 +167,8 @@ fn node_types(text: &str) -> Vec<NodeType> {
         *up |= is_up(state);
     }
     let mut groups: BTreeMap<(Vec<&str>, Kind<'_>), (u32, u32)> = BTreeMap::new();
-    for (kind, queues, up) in by_name.into_values() {
+    for (kind, mut queues, up) in by_name.into_values() {
+        queues.sort_unstable();
         let (count, ups) = groups.entry((queues, kind)).or_default();
         *count += 1;
         *ups += u32::from(up);
@@ -241,7 +243,7 @@ mod tests {
         };
         let nodes =
             ["n1", "n3"].map(|name| node("batch", name, "idle") + &node("debug", name, "idle"));
-        let down = node("batch", "n5", "down*") + &node("debug", "n5", "down*");
+        let down = node("debug", "n5", "down*") + &node("batch", "n5", "down*");
         let others = (0..100).map(|n| format!("batch|c{n}|8|2|32000|(null)|mix|(null)\n"));
         let text = nodes.concat() + &down + &others.collect::<String>() + "cut|1|8";
         let types = node_types(&text);
