@@ -28,7 +28,7 @@ pub(crate) fn mint(output: Output) -> Result<u8, Error> {
     Ok(0)
 }
 
-fn context() -> Context {
+pub(crate) fn context() -> Context {
     Context::from_environment(|name| std::env::var(name).ok(), hostname())
 }
 

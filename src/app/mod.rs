@@ -24,6 +24,7 @@ pub(crate) mod progress;
 pub(crate) mod prune;
 pub(crate) mod replaced_file;
 pub(crate) mod report;
+pub(crate) mod resume;
 pub(crate) mod runs;
 pub(crate) mod series;
 pub(crate) mod session;

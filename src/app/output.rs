@@ -142,6 +142,11 @@ impl Output {
         self.note(&format!("warning: {text}"));
     }
 
+    /// A line in a job's output, where other programs speak too.
+    pub(crate) fn job_note(&self, text: &str) {
+        self.note(&format!("dlrun: {text}"));
+    }
+
     /// A warning in a job's output, where other programs speak too.
     pub(crate) fn job_warning(&self, text: &str) {
         self.note(&format!("dlrun: warning: {text}"));

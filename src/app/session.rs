@@ -26,7 +26,7 @@ pub(super) const SITE_DIR: &str = "/etc/dlrun";
 /// Configuration files beyond this size are refused.
 const MAX_CONFIG_BYTES: u64 = 1 << 20;
 /// How long the state directory may take to answer: a dead NFS server must not hold a login shell for ever.
-pub(super) const PATIENCE: Duration = Duration::from_secs(30);
+pub(crate) const PATIENCE: Duration = Duration::from_secs(30);
 
 /// How long a `qsub` may take to say what it is; it asks nobody for that.
 const QSUB_PATIENCE: Duration = Duration::from_secs(5);
@@ -207,7 +207,7 @@ fn pbs_dirs(settings: &Settings) -> Vec<(SchedulerKind, PathBuf)> {
 }
 
 /// Waits for an answer of the state directory, but not for ever.
-pub(super) fn within<T: Send + 'static>(
+pub(crate) fn within<T: Send + 'static>(
     patience: Duration,
     path: &Path,
     work: impl FnOnce() -> Result<T, FileError> + Send + 'static,

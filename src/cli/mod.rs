@@ -21,6 +21,7 @@ use clap::{ArgMatches, CommandFactory, FromArgMatches};
 use crate::app::error::{Error, Kind};
 use crate::app::exec;
 use crate::app::output::Output;
+use crate::app::resume;
 use crate::app::session::Session;
 use args::{Cli, ConfigVerb, Verb, pages};
 
@@ -127,6 +128,12 @@ fn dispatch(cli: &Cli, output: Output) -> Result<u8, Error> {
         }
         Verb::Man(args) => commands::man::run(output, args),
         Verb::Exec(args) if args.mint => exec::mint(output),
+        Verb::Exec(args) if args.resume => resume::begin(&session(None)?),
+        Verb::Exec(args) if args.again.is_some() => resume::again(
+            &session(None)?,
+            args.again.unwrap_or_default(),
+            &args.signals,
+        ),
         Verb::Exec(args) => exec::run(output, &args.command, args.in_image),
         Verb::Ranks(args) => exec::ranks(output, &args.command),
         Verb::Enter(args) => exec::enter(output, &args.image, &args.command, args.bare),

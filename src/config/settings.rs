@@ -12,7 +12,7 @@ use crate::job::SchedulerKind;
 
 settings! {
     /// All settings of dlrun, in the order of the documentation.
-    KEYS of Settings, 36 {
+    KEYS of Settings, 39 {
         /// records of runs; must be seen by the nodes ($XDG_STATE_HOME/dlrun)
         "state_dir": Kind::Path, None;
         /// who takes jobs that do not say
@@ -69,6 +69,12 @@ settings! {
         "launch.first_port": Kind::Number(1024, 65_000), Some("20000") => first_port: usize = count;
         /// highest port of distributed trainings, at least 127 above the lowest
         "launch.last_port": Kind::Number(1151, 65_535), Some("31999") => last_port: usize = count;
+        /// whether runs may start again after one of their starts ended early
+        "resume.use": Kind::Word(&ON), Some("auto") => allows_resume: bool = is_on;
+        /// starts of one run at most
+        "resume.attempts": Kind::Number(1, 1000), Some("1000") => most_attempts: usize = count;
+        /// hours of nodes after which a run is not started again (no limit)
+        "resume.node_hours": Kind::Number(1, 1_000_000_000), None => most_node_hours: Option<u64> = optional_number;
         /// how long a local job waits for jobs of other users
         "local.others_wait_hours": Kind::Number(0, 8760), Some("168") => local_others_wait: Duration = hours;
         /// where local jobs say what they take of this host

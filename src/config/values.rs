@@ -104,6 +104,13 @@ impl Values {
         usize::try_from(self.number(name)).unwrap_or(usize::MAX)
     }
 
+    pub(super) fn optional_number(&self, name: &str) -> Option<u64> {
+        match self.value(name) {
+            Some(Value::Number(number)) => Some(*number),
+            _ => None,
+        }
+    }
+
     pub(super) fn milliseconds(&self, name: &str) -> Duration {
         Duration::from_millis(self.number(name))
     }

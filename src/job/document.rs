@@ -3,6 +3,7 @@
 use super::id::name_problem;
 use super::image::{Image, image};
 use super::resources::{Resources, resources};
+use super::resume::{Resume, resume};
 use super::run::{Run, run};
 use super::sections::{
     Build, FrameworkTable, Python, SchedulerSection, StorageTable, TimingTable, Workload, build,
@@ -41,6 +42,8 @@ keys! {
         storage: Option<StorageClass> = optional(table().map(|storage: StorageTable| storage.prefer)),
         /// The application's source, fetched and built once before the run.
         build: Option<Build> = optional(build()),
+        /// How the run continues after one of its starts ended early. Without it nothing is started again.
+        resume: Option<Resume> = optional(resume()),
         /// What the job computes. Recorded with every measurement.
         workload: Workload = or_default(table::<Workload>()),
         /// How epochs are read from the output.

@@ -23,7 +23,7 @@ use crate::foundation::units::{Bytes, Walltime};
 const MAX_NODES: u32 = 100_000;
 const MAX_TASKS: u32 = 10_000_000;
 const SIZE: &str = "^\\s*[0-9]+(\\.[0-9]*)?\\s*(B|KiB|MiB|GiB|TiB|kB|MB|GB|TB|K|M|G|T)\\s*$";
-const WALLTIME: &str = "^\\s*(([0-9]+-([01]?[0-9]|2[0-3])|[0-9]+):[0-5]?[0-9]:[0-5]?[0-9]|[0-9]+\\s*d(\\s*[0-9]+\\s*h)?(\\s*[0-9]+\\s*(m|min))?(\\s*[0-9]+\\s*s)?|[0-9]+\\s*h(\\s*[0-9]+\\s*(m|min))?(\\s*[0-9]+\\s*s)?|[0-9]+\\s*(m|min)(\\s*[0-9]+\\s*s)?|[0-9]+\\s*s)\\s*$";
+pub(super) const WALLTIME: &str = "^\\s*(([0-9]+-([01]?[0-9]|2[0-3])|[0-9]+):[0-5]?[0-9]:[0-5]?[0-9]|[0-9]+\\s*d(\\s*[0-9]+\\s*h)?(\\s*[0-9]+\\s*(m|min))?(\\s*[0-9]+\\s*s)?|[0-9]+\\s*h(\\s*[0-9]+\\s*(m|min))?(\\s*[0-9]+\\s*s)?|[0-9]+\\s*(m|min)(\\s*[0-9]+\\s*s)?|[0-9]+\\s*s)\\s*$";
 
 keys! {
     /// `[resources]`: every line may be left out, then the site's default holds.
@@ -157,7 +157,7 @@ fn nodes() -> Kind<NodeCount> {
     })
 }
 
-fn or_auto<T, E: std::fmt::Display>(
+pub(super) fn or_auto<T, E: std::fmt::Display>(
     pattern: &str,
     examples: &[&str],
     read: impl Fn(&str) -> Result<T, E> + 'static,

@@ -10,8 +10,8 @@ use crate::image::choice::Wanted;
 use crate::image::flags::Container;
 use crate::job::{
     ArraySpec, Begin, Conda, CpuBinding, DependencyKind, EnvVar, Framework, Inherit, JobId,
-    Launcher, Mail, Provenance, RunId, SchedulerKind, StorageClass, TimingPattern, Workload,
-    gpus_on_node,
+    Launcher, Mail, Provenance, Resume, RunId, SchedulerKind, StorageClass, TimingPattern,
+    Workload, gpus_on_node,
 };
 use crate::record::{Forecast, Identity, RunImage, RunRecord};
 
@@ -287,6 +287,12 @@ pub struct Plan {
     /// How the nodes of a distributed training find each other.
     #[serde(default, skip_serializing_if = "crate::record::is_default")]
     pub meeting: MeetingPlan,
+    /// How the run continues after one of its starts ended early; `None`: it does not.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub resume: Option<Resume>,
+    /// The number of the first start of this job; 0 unless it continues another.
+    #[serde(default, skip_serializing_if = "crate::record::is_default")]
+    pub first_attempt: u32,
     /// Whether ranks that dlrun starts are bound to CPUs.
     #[serde(default, skip_serializing_if = "crate::record::is_default")]
     pub cpu_binding: CpuBinding,

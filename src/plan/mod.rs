@@ -22,6 +22,7 @@ mod mpi;
 mod plan_text;
 mod resolve;
 mod resources;
+mod resume;
 mod run_context;
 mod secrets;
 mod similar_runs;

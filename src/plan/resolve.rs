@@ -52,6 +52,7 @@ pub fn resolve(
     resolver.mpi();
     resolver.build();
     resolver.timing();
+    resolver.resume();
     resolver.pass_through();
     resolver.variables();
     resolver.warn_of_secrets();

@@ -3,6 +3,7 @@
 //!
 //! Counters are kept cumulative, as read; everything else is derived on reading. What could not be read is `None`, never 0.
 
+mod attempt_end;
 mod cause;
 mod conditions;
 mod container;
@@ -36,6 +37,7 @@ mod timing;
 mod usage;
 
 pub use crate::foundation::statistics::median;
+pub use attempt_end::{AttemptEnd, AttemptRecord, Checkpoint, Next, TimeStop, Verdict};
 pub use cause::{Cause, CauseKind, ending, signal_name};
 pub use conditions::{Conditions, NetworkFacts, Software, StorageClass};
 pub use container::{ContainerRecord, ContainerRuntime, FlagReason, ImageIdentity, RunImage};

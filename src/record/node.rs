@@ -4,7 +4,7 @@ use serde::{Deserialize, Serialize};
 
 use super::{
     Conditions, ContainerRecord, Event, ExitStatus, GpuUsage, NodeFigures, Progress, RankRecord,
-    Usage,
+    TimeStop, Usage,
 };
 use crate::job::{JobId, RunId};
 
@@ -193,6 +193,9 @@ pub struct NodeRecord {
     /// How the command got into its container; `None`: it runs in none.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub container: Option<ContainerRecord>,
+    /// What was done when the time of this start was nearly up; `None`: nothing.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub time_stop: Option<TimeStop>,
     /// What happened, oldest first.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub events: Vec<Event>,
@@ -263,6 +266,7 @@ impl NodeRecord {
             container: None,
             gpus: Vec::new(),
             ranks: Vec::new(),
+            time_stop: None,
             events: Vec::new(),
         }
     }

@@ -9,7 +9,8 @@ use serde::{Deserialize, Serialize};
 
 use super::first_rank::cause_in;
 use super::{
-    Cause, CauseKind, ExitStatus, NodeRecord, NodeState, Notice, RunRecord, Sentinel, ending,
+    AttemptRecord, Cause, CauseKind, ExitStatus, Next, NodeRecord, NodeState, Notice, RunRecord,
+    Sentinel, ending,
 };
 use crate::job::{ArraySpec, JobId, JobState};
 
@@ -52,6 +53,8 @@ pub struct Outcome {
     pub start: Option<Sentinel>,
     /// The script's end mark.
     pub end: Option<Sentinel>,
+    /// What the job noted of this start, where the run may continue.
+    pub attempt: Option<AttemptRecord>,
     /// The records of the nodes.
     pub nodes: Vec<NodeRecord>,
     /// The scheduler's last word on how the run ended, kept because schedulers forget (Slurm after five minutes).
@@ -186,7 +189,15 @@ pub fn resolve(outcome: &Outcome, queue: Option<&QueueEntry>) -> Status {
         .any(|node| node.state == NodeState::Interrupted);
     let is_past =
         |end: &&Sentinel| queue.is_some_and(|entry| runs_anew(entry, outcome.start.as_ref(), end));
-    let end = outcome.end.as_ref().filter(|end| !is_past(end));
+    let next = outcome
+        .attempt
+        .as_ref()
+        .and_then(|attempt| attempt.end.as_ref());
+    let continues = next.is_some_and(|end| end.next != Next::Nothing);
+    let end = outcome
+        .end
+        .as_ref()
+        .filter(|end| !is_past(end) && !continues);
     let started = outcome.start.as_ref().map(|mark| mark.at_ms);
     let exit = end
         .and_then(Sentinel::exit)
@@ -224,11 +235,20 @@ pub fn resolve(outcome: &Outcome, queue: Option<&QueueEntry>) -> Status {
             (JobState::Unknown, Some(reason))
         }
         (None, Some(state)) => (state, status.reason.take()),
+        (None, None) if continues => (
+            JobState::Unknown,
+            Some("it was to start again, and its scheduler does not know the job".to_owned()),
+        ),
         (None, None) => (
             JobState::Unknown,
             Some(unknown_reason(outcome, interrupted)),
         ),
     };
+    if let Some(end) =
+        next.filter(|_| matches!(status.state, JobState::Failed | JobState::Completed))
+    {
+        status.state = end.verdict.state().unwrap_or(status.state);
+    }
     if status.state == JobState::Cancelled && outcome.start.is_none() {
         // It never ran: the start that a scheduler reports is that of its end.
         status.started_at_ms = None;
@@ -249,6 +269,9 @@ pub fn resolve(outcome: &Outcome, queue: Option<&QueueEntry>) -> Status {
         .or_else(|| first_rank_to_fall(outcome, &status))
         .or_else(|| cause_in(exception(outcome, &status)?))
         .or_else(|| Cause::of(status.state, status.exit, stated));
+    if let (Some(cause), Some(end)) = (&mut status.cause, next.filter(|_| !continues)) {
+        cause.text = format!("{}; it is not started again: {}", cause.text, end.why);
+    }
     status
 }
 

@@ -244,6 +244,19 @@ pub struct Reach {
     pub shared: local::Shared,
 }
 
+/// How a running job stands.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Standing {
+    /// When its time is up, in Unix milliseconds UTC.
+    pub ends_at_ms: Option<u64>,
+    /// How often it was put back into the queue, this time included where that is decided already.
+    pub requeues: u32,
+    /// Whether it is to make room for another.
+    pub is_preempted: bool,
+    /// Whether jobs that make room here are started again.
+    pub comes_back: bool,
+}
+
 /// A batch scheduler.
 pub trait Scheduler {
     /// The command line that [`Scheduler::submit`] would use, for people.
@@ -274,6 +287,16 @@ pub trait Scheduler {
     /// # Errors
     /// When the scheduler does not take the request.
     fn cancel(&self, job: &JobRef, elements: Option<&ArraySpec>) -> Result<(), SchedulerError>;
+
+    /// How a job stands that asks about itself, by the name that the scheduler's commands know it by; `None`: not known.
+    fn standing(&self, _job: &str) -> Option<Standing> {
+        None
+    }
+
+    /// Puts a running job of one's own back into the queue; `None`: users may not do that here.
+    fn requeue(&self, _job: &str) -> Option<Result<(), SchedulerError>> {
+        None
+    }
 
     /// What the site has: queues, nodes, limits.
     ///

@@ -232,6 +232,7 @@ pub(crate) fn node_record(
         format: NodeRecord::FORMAT,
         last_words: Vec::new(),
         ranks: Vec::new(),
+        time_stop: None,
         key: MeasureKey {
             run_id: record.run_id.clone(),
             element: 0,

@@ -113,8 +113,8 @@ fn all_that_go_on_are_cancelled_and_no_other() {
         .code(0)
         .says("no run is pending or running\n");
     let first = env.submit(&env.job_called("first", "while [ ! -e go ]; do sleep 0.05; done", ""));
-    let second = env.submit(&env.job_called("second", "true", ""));
     env.wait_state(&first, "running");
+    let second = env.submit(&env.job_called("second", "true", ""));
     let done = env
         .dlrun(["cancel", "--all"])
         .run()

@@ -82,8 +82,8 @@ fn each_setting_has_a_variable_that_works() {
         let name = setting["name"].as_str().expect("a name");
         let value = match name {
             "scheduler.kind" => "local",
-            "monitor.daemon" | "model.use" => "off",
-            "model.keep" => "7",
+            "monitor.daemon" | "model.use" | "resume.use" => "off",
+            "model.keep" | "resume.attempts" | "resume.node_hours" => "7",
             "launch.wait_seconds" => "50",
             "launch.interface" => "word",
             "launch.first_port" | "launch.last_port" => "20500",

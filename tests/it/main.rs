@@ -83,6 +83,7 @@ mod protocol;
 mod pyenv;
 mod recipes;
 mod records;
+mod resume;
 mod rules;
 mod rundir;
 mod same_real;

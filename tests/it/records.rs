@@ -106,6 +106,7 @@ pub(crate) fn node(run_id: RunId, node: &str, updated_at_ms: u64) -> NodeRecord 
         container: None,
         gpus: Vec::new(),
         ranks: Vec::new(),
+        time_stop: None,
         events: Vec::new(),
     }
 }

@@ -22,6 +22,27 @@ pub(super) struct Witness<'a> {
     pub(super) element: Option<u32>,
 }
 
+/// How a start of a run, or of an element, ended by its files and the end of its output, where no scheduler is asked.
+pub(crate) fn status_by_files(
+    run: &RunDir,
+    record: &RunRecord,
+    element: Option<u32>,
+    reading: &mut Reading,
+) -> Status {
+    match element {
+        None => run.verdicts().add_to(&mut reading.outcome),
+        Some(element) => run
+            .verdicts()
+            .add_to_element(element, None, &mut reading.outcome),
+    }
+    Witness {
+        run,
+        record,
+        element,
+    }
+    .status(reading, None)
+}
+
 impl Witness<'_> {
     /// What an attempt left: the marks, and the nodes' records where the marks leave a question.
     pub(super) fn read(&self, attempt: Attempt, entry: Option<&QueueEntry>) -> Reading {

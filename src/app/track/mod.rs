@@ -22,7 +22,7 @@ use crate::record::{Element, MeasureKey, QueueEntry, RunRecord, RunRow, Status};
 use crate::scheduler::{adapter_for, output_file};
 
 pub(crate) use ask::job_ref;
-pub(crate) use evidence::output_path;
+pub(crate) use evidence::{output_path, status_by_files};
 pub(crate) use find::found;
 
 /// A run as just seen.
@@ -135,18 +135,11 @@ impl<'a> Tracker<'a> {
         let mut due = Vec::new();
         let mut before = Vec::new();
         for row in rows {
-            // A record that has its job id never changes again.
-            let record = |run: &RunDir| {
-                if row.record.job_id.is_some() {
-                    Ok(row.record.clone())
-                } else {
-                    record_of(run)
-                }
-            };
+            // Another job may continue it by now.
             match self
                 .state
                 .run(&row.record.run_id)
-                .and_then(|run| Ok((record(&run)?, run)))
+                .and_then(|run| Ok((record_of(&run)?, run)))
             {
                 Ok((record, run)) => {
                     due.push((run, record));

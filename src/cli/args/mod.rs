@@ -475,6 +475,15 @@ pub(crate) struct Exec {
     /// Make a run id for a script that came through `dlrun render`, print it and end
     #[arg(long, hide = true)]
     pub(crate) mint: bool,
+    /// Print what a start of a run that may continue begins with, and end
+    #[arg(long, hide = true)]
+    pub(crate) resume: bool,
+    /// Decide what follows a start that ended with this exit code, see to it, and end
+    #[arg(long, hide = true, value_name = "CODE")]
+    pub(crate) again: Option<i32>,
+    /// Signals that the job got
+    #[arg(long, hide = true, value_name = "NAMES", default_value = "")]
+    pub(crate) signals: String,
     /// So many of the first words start the plan's container where nothing is known of this node
     #[arg(long, hide = true, value_name = "WORDS", default_value_t = 0)]
     pub(crate) in_image: usize,

@@ -9,7 +9,7 @@ use crate::plan::Plan;
 use crate::record::MeasureKey;
 
 /// Variables of the batch script that are none of the training's business.
-pub(super) const INTERNAL: [&str; 7] = [
+pub(super) const INTERNAL: [&str; 9] = [
     "DLRUN_PLAN",
     "DLRUN_STATE_DIR",
     "DLRUN_EXE",
@@ -17,6 +17,8 @@ pub(super) const INTERNAL: [&str; 7] = [
     "DLRUN_ATTEMPT",
     "DLRUN_JOB_ID",
     "DLRUN_NODE",
+    "DLRUN_END",
+    "DLRUN_LEAD",
 ];
 
 /// Who this run is and where its records go. Everything may be missing: then less is recorded, and the command runs.
@@ -36,6 +38,9 @@ pub struct Context {
     pub state_dir: Option<PathBuf>,
     /// The plan.
     pub plan: Option<Plan>,
+    /// When the job's time is up, in Unix seconds, and how long before the program is to save its work.
+    #[serde(default)]
+    pub time_limit: Option<(u64, u64)>,
     /// `OMP_NUM_THREADS` of the command.
     pub omp_num_threads: Option<String>,
 }
@@ -65,6 +70,10 @@ impl Context {
                 .unwrap_or(hostname),
             state_dir: state_dir
                 .or_else(|| plan.as_ref().map(|plan| PathBuf::from(&plan.state_dir))),
+            time_limit: set("DLRUN_END").and_then(|end| {
+                let lead = set("DLRUN_LEAD")?.parse().ok()?;
+                Some((end.parse().ok()?, lead))
+            }),
             plan,
             omp_num_threads: set("OMP_NUM_THREADS"),
         }

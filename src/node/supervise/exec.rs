@@ -20,12 +20,13 @@ use super::output;
 use super::prepare::Prepared;
 use super::ranks;
 use super::signals::{Echoes, Sender, Signals, is_pending};
+use super::time_limit::TimeLimit;
 use crate::foundation::clock::{self, now_ms};
 use crate::foundation::command::{CommandError, TrainingCommand, spawn_companion, spawn_training};
 use crate::job::Launcher;
 use crate::observe::monitor;
 use crate::observe::protocol::Process;
-use crate::record::{ExitStatus, unreported_end};
+use crate::record::{ExitStatus, TimeStop, unreported_end};
 
 /// How often a killed watcher is restarted.
 const RESTARTS: u32 = 5;
@@ -63,6 +64,7 @@ pub fn exec(prepared: Prepared) -> Result<ExitStatus, CommandError> {
         return Ok(wait_plainly(pid));
     };
     let number = pid.as_raw().unsigned_abs();
+    let time_limit = TimeLimit::of(&prepared.context);
     let plan = prepared.context.plan.as_ref();
     let has_steps = plan.is_some_and(|plan| plan.scheduler.has_steps());
     let handover = Handover {
@@ -90,6 +92,7 @@ pub fn exec(prepared: Prepared) -> Result<ExitStatus, CommandError> {
         training: pid,
         signals,
         echoes: Echoes::default(),
+        time_limit,
         watcher: Watcher {
             handover,
             before,
@@ -120,6 +123,7 @@ struct Supervisor {
     training: Pid,
     signals: Signals,
     echoes: Echoes,
+    time_limit: Option<TimeLimit>,
     watcher: Watcher,
 }
 
@@ -129,19 +133,27 @@ impl Supervisor {
             if let Some(exit) = self.reap() {
                 break exit;
             }
-            for (signal, sender) in self.signals.wait(self.watcher.restart_in()) {
+            let pauses = [
+                self.watcher.restart_in(),
+                self.time_limit.as_ref().map(TimeLimit::due_in),
+            ];
+            for (signal, sender) in self.signals.wait(pauses.into_iter().flatten().min()) {
                 self.forward(signal, sender);
             }
             self.watcher.restart_when_due();
+            if let Some(limit) = &mut self.time_limit {
+                limit.tend(self.training);
+            }
         };
         let exit = self.as_the_output_shows(exit);
-        self.watcher.tell_end(exit);
+        let time_stop = self.time_limit.as_ref().and_then(TimeLimit::done);
+        self.watcher.tell_end(exit, time_stop);
         let deadline = Instant::now() + LAST_WORDS;
         let mut told_again = false;
         while self.watcher.pid.is_some() && Instant::now() < deadline {
             self.reap();
             if self.watcher.was_killed && !std::mem::replace(&mut told_again, true) {
-                self.watcher.tell_end(exit);
+                self.watcher.tell_end(exit, time_stop);
             }
             if self.watcher.pid.is_some() {
                 self.signals
@@ -290,7 +302,7 @@ impl Watcher {
         }
     }
 
-    fn tell_end(&mut self, exit: ExitStatus) {
+    fn tell_end(&mut self, exit: ExitStatus, time_stop: Option<TimeStop>) {
         if self.pid.is_none() && (self.restart_at.take().is_some() || self.was_killed) {
             // The watcher died shortly before the end: one more writes the end down.
             self.handover.resumes = true;
@@ -303,6 +315,7 @@ impl Watcher {
             ended_at_ms: now_ms(),
             cpu_user_us: user.saturating_sub(self.before.0),
             cpu_system_us: system.saturating_sub(self.before.1),
+            time_stop,
         };
         if let Some(mut pipe) = self.pipe.take() {
             let _ = write_line(&mut pipe, &ended);

@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 
 use super::context::Context;
 use crate::observe::protocol::Process;
-use crate::record::{ContainerRecord, ExitStatus};
+use crate::record::{ContainerRecord, ExitStatus, TimeStop};
 
 /// A line between the first and the last: the watcher drops the signals that wait in it.
 pub(super) const DROP_SIGNALS: &str = "drop signals";
@@ -55,4 +55,7 @@ pub(super) struct Ended {
     /// CPU time of the command and all its children that were waited for, in microseconds (`getrusage(2)`).
     pub(super) cpu_user_us: u64,
     pub(super) cpu_system_us: u64,
+    /// What was done when the time was nearly up.
+    #[serde(default)]
+    pub(super) time_stop: Option<TimeStop>,
 }

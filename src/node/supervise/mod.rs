@@ -26,6 +26,7 @@ mod ranks;
 mod sampling;
 mod signals;
 mod step;
+mod time_limit;
 mod watch;
 mod writer;
 

@@ -18,6 +18,18 @@ use crate::record::{ContainerRecord, ExitStatus, NodeRecord, NodeState};
 /// How long the record of a command that is not started may take to reach the disk.
 const LAST_WRITE: Duration = Duration::from_secs(6);
 
+/// What the command does not see: one that may be started again sees which start it is.
+pub(super) fn internal(context: &Context) -> Vec<OsString> {
+    let resumes = context
+        .plan
+        .as_ref()
+        .is_some_and(|plan| plan.resume.is_some());
+    let own = INTERNAL
+        .into_iter()
+        .filter(|name| !(resumes && *name == "DLRUN_ATTEMPT"));
+    own.map(OsString::from).collect()
+}
+
 /// A command, ready to be started.
 #[derive(Debug)]
 pub struct Prepared {
@@ -63,7 +75,7 @@ pub fn prepare(
     // What is submitted from inside this run is no part of it.
     let inside = |run_id: &RunId| ("DLRUN_INSIDE".into(), run_id.as_str().into());
     let mut sets: Vec<(OsString, OsString)> = context.run_id.iter().map(inside).collect();
-    let mut removals = INTERNAL.map(OsString::from).to_vec();
+    let mut removals = internal(&context);
     let events = context.run_id.as_ref().and_then(|_| events::make());
     match &events {
         Some(file) => sets.push((events::VARIABLE.into(), file.into())),

@@ -23,7 +23,7 @@ impl Process {
             .and_then(|pid| Self::with_pid(pid).ok())
     }
 
-    fn send(self, signal: Signal) {
+    pub(super) fn send(self, signal: Signal) {
         if let Ok(pid) = i32::try_from(self.pid)
             && self.is_alive()
         {
@@ -113,7 +113,7 @@ impl Step {
 }
 
 /// A process and all below it.
-fn family_of(root: Process) -> Vec<Process> {
+pub(super) fn family_of(root: Process) -> Vec<Process> {
     let mut family: Vec<Process> = Some(root)
         .filter(|root| root.is_alive())
         .into_iter()

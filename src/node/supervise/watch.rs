@@ -514,6 +514,7 @@ impl Watch {
             cgroup: self.sampling.cgroup().map(str::to_owned),
             container: handover.container.clone(),
             ranks: reported.ranks,
+            time_stop: ended.and_then(|ended| ended.time_stop),
             ..NodeRecord::begun(key, job_id, handover.started_at_ms, host)
         };
         self.account.fill(&mut record);

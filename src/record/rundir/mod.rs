@@ -34,7 +34,7 @@ pub use attempt::Attempt;
 pub use imports::ImportCopy;
 pub use late::{deliver_late, keep_late};
 pub use node::{MAX_NODE_NAME, MAX_SEGMENT, NodeDir, node_name_problem};
-pub use reading::Reading;
+pub use reading::{Reading, attempt_record};
 pub use record_size::{MAX_RECORD, fitted};
 pub use run::{MAX_RUN_FILE, RunDir};
 pub use site::{read_site, write_site};

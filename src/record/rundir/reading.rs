@@ -6,10 +6,13 @@ use super::attempt::Attempt;
 use super::node::{NodeDir, parse_node_dir};
 use crate::foundation::private::PrivateDir;
 use crate::job::RunId;
-use crate::record::{Missing, Outcome, Sentinel};
+use crate::record::{AttemptRecord, Missing, Outcome, Sentinel};
 
 /// The largest mark that is read, in bytes. The batch shell writes about 150.
 const MAX_SENTINEL: usize = 64 << 10;
+
+/// What the job noted of a start of a run that may continue.
+pub(super) const ATTEMPT_FILE: &str = "attempt.json";
 
 /// What an attempt left, as far as it could be read.
 #[derive(Debug, Clone, PartialEq, Default)]
@@ -20,6 +23,16 @@ pub struct Reading {
     pub outcome: Outcome,
     /// What lay there but could not be read, and why.
     pub notes: Vec<Missing>,
+}
+
+/// What the job noted of a start; `None` also where it cannot be read.
+pub fn attempt_record(run: &PrivateDir, attempt: Attempt) -> Option<AttemptRecord> {
+    read_attempt(&run.open_dir(&attempt.dir_name()).ok()?)
+}
+
+fn read_attempt(dir: &PrivateDir) -> Option<AttemptRecord> {
+    dir.read_versioned(ATTEMPT_FILE, MAX_SENTINEL, AttemptRecord::FORMAT)
+        .ok()
 }
 
 impl Reading {
@@ -42,6 +55,7 @@ impl Reading {
             outcome: Outcome {
                 start,
                 end,
+                attempt: read_attempt(dir),
                 ..Outcome::default()
             },
             notes,

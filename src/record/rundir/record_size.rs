@@ -142,6 +142,7 @@ mod tests {
             cgroup: None,
             container: None,
             gpus: Vec::new(),
+            time_stop: None,
             ranks: Vec::new(),
             events: Vec::new(),
         }

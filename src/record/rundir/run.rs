@@ -5,10 +5,10 @@ use std::path::Path;
 
 use super::attempt::Attempt;
 use super::node::{NodeDir, misplaced};
-use super::reading::Reading;
+use super::reading::{ATTEMPT_FILE, Reading};
 use crate::foundation::private::{FileError, PrivateDir};
 use crate::job::RunId;
-use crate::record::{MeasureKey, RunRecord};
+use crate::record::{AttemptRecord, MeasureKey, RunRecord};
 
 const RUN_FILE: &str = "run.json";
 /// The largest `run.json`, `plan.json` or `job.sh` that is read, in bytes.
@@ -45,6 +45,14 @@ impl RunDir {
     /// `Write`; the former content is kept.
     pub fn write_run(&self, record: &RunRecord) -> Result<(), FileError> {
         self.dir.write_json(RUN_FILE, record)
+    }
+
+    /// Puts the script of a job that continues the run beside the first one.
+    ///
+    /// # Errors
+    /// `Write`.
+    pub fn write_script(&self, name: &str, text: &str) -> Result<(), FileError> {
+        self.dir.replace(name, text.as_bytes())
     }
 
     /// Reads `run.json`.
@@ -123,6 +131,15 @@ impl RunDir {
             Ok(dir) => Reading::marks(&dir, attempt),
             Err(error) => Reading::unreadable(attempt, &error),
         }
+    }
+
+    /// Notes what the job knows of one of its starts.
+    ///
+    /// # Errors
+    /// `Write`, and those of [`PrivateDir::ensure_dir`].
+    pub fn write_attempt(&self, attempt: Attempt, record: &AttemptRecord) -> Result<(), FileError> {
+        let dir = self.dir.ensure_dir(&attempt.dir_name())?;
+        dir.write_json(ATTEMPT_FILE, record)
     }
 
     /// The newest attempt of each element that left a directory.

@@ -19,8 +19,10 @@ use super::{file_error, open_append};
 use crate::foundation::clock::{booted_at_ms, count_from, now_ms};
 use crate::foundation::command::{TrainingCommand, spawn_training};
 use crate::foundation::diagnostic::chain;
+use crate::foundation::private::PrivateDir;
 use crate::job::JobState;
-use crate::record::{ExitStatus, ending};
+use crate::record::rundir::{Attempt, attempt_record};
+use crate::record::{ExitStatus, Next, ending};
 use crate::scheduler::SchedulerError;
 
 /// Between two attempts to write down how a job ended, and how long they go on.
@@ -103,9 +105,32 @@ fn wait_and_run(
         }
     };
     // It stays for as long as the job: where the runner is killed, for as long as the runner's session has processes.
-    let ran = run_script(ticket, run_dir, signals, session);
+    let mut attempt = 0;
+    let ran = loop {
+        let ran = run_script(ticket, run_dir, signals, session, attempt);
+        attempt += 1;
+        if ran.is_err() || ticket.end.is_some() || !starts_again(run_dir, attempt - 1) {
+            break ran;
+        }
+    };
+    if ticket.exit.is_some() {
+        end(ticket);
+    }
     drop(claim);
     ran
+}
+
+/// Whether the job itself noted that another start follows this one.
+fn starts_again(run_dir: &Path, attempt: u32) -> bool {
+    let attempt = Attempt {
+        element: 0,
+        attempt,
+    };
+    let noted = PrivateDir::open_shared(run_dir)
+        .ok()
+        .and_then(|dir| attempt_record(&dir, attempt));
+    let end = noted.and_then(|record| record.end);
+    end.is_some_and(|end| end.next == Next::Restart)
 }
 
 fn run_script(
@@ -113,6 +138,7 @@ fn run_script(
     run_dir: &Path,
     signals: &mut Signals,
     session: Option<Pid>,
+    attempt: u32,
 ) -> Result<(), SchedulerError> {
     // Orphans of the job come back to us, so that none outlives it.
     let _ = nix::sys::prctl::set_child_subreaper(true);
@@ -120,10 +146,11 @@ fn run_script(
     let errors = output
         .try_clone()
         .map_err(file_error("open", &ticket.output))?;
+    let attempt = attempt.to_string();
     let sets = [
         ("DLRUN_RUN_ID", ticket.run_id.as_str()),
         ("DLRUN_JOB_ID", ticket.job_id.0.as_str()),
-        ("DLRUN_ATTEMPT", "0"),
+        ("DLRUN_ATTEMPT", attempt.as_str()),
     ];
     let training = TrainingCommand {
         argv: vec!["/bin/bash".into(), ticket.script.clone().into()],
@@ -144,6 +171,8 @@ fn run_script(
         source,
     })?;
     ticket.phase = Phase::Running;
+    // That of an earlier start is no longer the job's.
+    ticket.exit = None;
     ticket.shell = Identity::from_pid(shell.as_raw());
     // The job's time is counted from here on, whatever the wall clock is set to.
     count_from(booted_at_ms());
@@ -155,7 +184,6 @@ fn run_script(
     }
     ticket.exit = Some(watch(ticket, shell, signals, session));
     clear_away(shell, session);
-    end(ticket);
     noted
 }
 

@@ -83,7 +83,7 @@ finish() { # finish CODE [WHY]: marks the end, waits ten seconds for it at most,
     mark end "$@"
     { read -r -t 10 -u 9; } 2> /dev/null
     [ $? -le 128 ] || not_marked 'the state directory gives no answer' >&2
-    exit "$1"
+@AGAIN@    exit "$1"
 }
 refuse() { # refuse CODE TEXT: this job cannot start
     echo "dlrun: error: $2" >&2

@@ -2,7 +2,7 @@
 
 use std::fmt::Write as _;
 
-use super::quoted;
+use super::{quoted, resume};
 use crate::image::{flags, runtime};
 use crate::job::{Launcher, SchedulerKind};
 use crate::launch::{Plan, Shape, launcher_for};
@@ -45,7 +45,6 @@ pub(super) fn command(script: &mut String, plan: &Plan) {
     if is_checked {
         script.push_str(&rank_check(plan.scheduler, shape.ranks()));
     }
-    script.push_str("\ndlrun_command=(\n");
     let (mut each, mut ranks) = (String::new(), String::new());
     if plan.launcher.runs_on_each_node() {
         each = adapter.on_each_node(plan);
@@ -58,17 +57,20 @@ pub(super) fn command(script: &mut String, plan: &Plan) {
     } else {
         ""
     };
-    for line in [ranks.as_str(), check, container]
-        .into_iter()
-        .filter(|line| !line.is_empty())
-    {
-        let _ = writeln!(script, "    {line}");
+    let mut before = String::new();
+    for line in [ranks.as_str(), check, container] {
+        if !line.is_empty() {
+            let _ = writeln!(before, "    {line}");
+        }
     }
-    let words = starter.map_or_else(|| plan.command.clone(), |it| it.command(&plan.command));
-    for word in words {
-        let _ = writeln!(script, "    {}", quoted(&word));
-    }
-    script.push_str(")\n");
+    let started =
+        |command: &[String]| starter.map_or_else(|| command.to_vec(), |it| it.command(command));
+    let words = started(&plan.command).into_iter();
+    let words: String = words
+        .map(|word| format!("    {}\n", quoted(&word)))
+        .collect();
+    let _ = writeln!(script, "\ndlrun_command=(\n{before}{words})");
+    resume::command(script, plan, &before, started);
     let _ = writeln!(script, "dlrun_launch=({each})");
     let in_image = plan.image.is_some() && !plan.launcher.has_ranks();
     let bare = if in_image {

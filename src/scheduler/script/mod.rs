@@ -9,6 +9,7 @@ mod build;
 mod environment;
 mod identity;
 mod launch;
+mod resume;
 mod steps;
 
 use std::fmt::Write as _;
@@ -68,8 +69,9 @@ fn rendered(plan: &Plan, identity: &str) -> String {
     let _ = writeln!(script, "export DLRUN_STATE_DIR={}", quoted(&plan.state_dir));
     let _ = writeln!(script, "dlrun_exe={}", quoted(&plan.dlrun));
     script.push_str(&adapter.identity(plan));
-    script.push_str(identity::MARKS);
+    script.push_str(&identity::MARKS.replace("@AGAIN@", resume::in_finish(plan)));
     script.push_str("\nmark start\n");
+    resume::begin(&mut script, plan);
     environment::environment(&mut script, plan);
     launch::command(&mut script, plan);
     steps::before(&mut script, plan);

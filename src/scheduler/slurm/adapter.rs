@@ -93,7 +93,15 @@ impl Adapter for Known {
         } else {
             ""
         };
-        format!("{DEFAULT_IDENTITY}{steps}{MINT}")
+        // A job inside of which this one was submitted may have left its own number.
+        let attempt = plan.resume.as_ref().map(|_| {
+            let first = plan.first_attempt;
+            format!("[ -z \"${{SLURM_JOB_ID:-}}\" ] || export DLRUN_ATTEMPT=$(({first} + ${{SLURM_RESTART_COUNT:-0}}))\n")
+        });
+        format!(
+            "{DEFAULT_IDENTITY}{}{steps}{MINT}",
+            attempt.unwrap_or_default()
+        )
     }
 
     fn on_each_node(&self, plan: &Plan) -> String {

@@ -12,6 +12,10 @@ pub(super) fn directives(plan: &Plan) -> Vec<String> {
     let mut options = requested(plan);
     options.push(format!("--output={}", output(plan)));
     options.push("--open-mode=append".to_owned());
+    if plan.resume.is_some() {
+        // After a lost node or a preemption Slurm starts the job again itself, whatever `JobRequeue` says.
+        options.push("--requeue".to_owned());
+    }
     // Of several `--export` the last counts, so there is one.
     let inherit = export::for_script(plan);
     let own =

@@ -16,13 +16,14 @@ mod scontrol;
 mod site;
 mod squeue;
 mod srun;
+mod standing;
 mod states;
 
 use std::path::PathBuf;
 use std::time::Duration;
 
 use super::commands::{Commands, Words};
-use super::{Entries, JobRef, Scheduler, SchedulerError, Submission, Submitted};
+use super::{Entries, JobRef, Scheduler, SchedulerError, Standing, Submission, Submitted};
 use crate::config::site::SiteModel;
 use crate::foundation::command::find;
 use crate::job::{ArraySpec, JobId};
@@ -101,6 +102,14 @@ impl Scheduler for Slurm {
         let what = || format!("cancel job {}", names.join(", "));
         done.map(drop)
             .map_err(|source| self.commands.failed(&what(), source))
+    }
+
+    fn standing(&self, job: &str) -> Option<Standing> {
+        standing::standing(&self.commands, job)
+    }
+
+    fn requeue(&self, job: &str) -> Option<Result<(), SchedulerError>> {
+        Some(standing::requeue(&self.commands, job))
     }
 
     fn site(&self) -> Result<SiteModel, SchedulerError> {

@@ -35,9 +35,10 @@ use processes::{Process, Processes, Start};
 use report::Report;
 pub(super) use report::reported;
 
-use super::context::{Context, INTERNAL};
+use super::context::Context;
 use super::events;
 use super::output::inherited_file;
+use super::prepare::internal;
 use super::signals::{Sender, Signals};
 use crate::foundation::clock::now_ms;
 use crate::job::CpuBinding;
@@ -241,11 +242,8 @@ impl Node<'_> {
             let printed = std::fs::metadata(&path).map_or(0, |file| file.len());
             self.paces.follow(number, path, printed);
         }
-        let mut removals: Vec<OsString> = INTERNAL
-            .iter()
-            .chain(&GROUP_VARIABLES)
-            .map(OsString::from)
-            .collect();
+        let mut removals = internal(self.context);
+        removals.extend(GROUP_VARIABLES.map(OsString::from));
         if !is_first {
             // Two programs that tell of the same epochs would count them twice.
             removals.push(events::VARIABLE.into());

@@ -1,0 +1,331 @@
+//! How a start of a run ended, and whether the run continues: pure.
+
+use crate::job::{JobState, Resume, ResumeOn};
+use crate::record::{AttemptEnd, Status, TimeStop, Verdict};
+
+/// By this exit code a program says that it is not to be started again (NVIDIA's `ft_launcher`).
+const NOT_AGAIN: i32 = 93;
+
+/// What is known of the start that has ended.
+pub(super) struct Known<'a> {
+    pub(super) resume: &'a Resume,
+    /// Starts of the run up to here, this one included.
+    pub(super) starts: u32,
+    /// The command's exit code as a shell has it.
+    pub(super) code: i32,
+    /// What marks, records and the scheduler say of the end.
+    pub(super) status: &'a Status,
+    /// What was done on a node when the time was nearly up; `None`: nothing, or no record says so.
+    pub(super) time_stop: Option<TimeStop>,
+    /// Whether the time to save had come when the command ended.
+    pub(super) time_was_up: bool,
+    /// Whether the nodes' records are there.
+    pub(super) is_recorded: bool,
+    /// Whether as many epochs ended as the program announced.
+    pub(super) all_epochs: bool,
+    /// Whether the job got a signal to end.
+    pub(super) was_terminated: bool,
+    /// Whether its scheduler says that it makes room for another job.
+    pub(super) is_preempted: bool,
+    /// Whether its scheduler has put it back into the queue already.
+    pub(super) is_requeued: bool,
+    /// Whether there is a new complete checkpoint.
+    pub(super) advanced: bool,
+    /// Hours of nodes that the run has taken.
+    pub(super) node_hours: f64,
+}
+
+/// How the start ended, with what shows it.
+pub(super) fn verdict(known: &Known<'_>) -> (Verdict, String) {
+    let cause = |otherwise: &str| {
+        let cause = known.status.cause.as_ref();
+        cause.map_or_else(|| otherwise.to_owned(), |cause| cause.text.clone())
+    };
+    match known.status.state {
+        JobState::Cancelled => return (Verdict::Cancelled, cause("it was cancelled")),
+        JobState::OutOfMemory => {
+            return (
+                Verdict::Memory,
+                cause("the kernel ended it for want of memory"),
+            );
+        }
+        JobState::Preempted => return (Verdict::Preemption, cause("its scheduler says so")),
+        JobState::NodeFail => return (Verdict::Node, cause("its scheduler says so")),
+        JobState::Timeout => return (Verdict::Timeout, cause("its scheduler says so")),
+        _ => {}
+    }
+    let asked = known
+        .time_stop
+        .filter(|stop| stop.signalled > 0 || stop.stopped);
+    let in_time = asked.is_none() && (known.is_recorded || !known.time_was_up);
+    let is_done = known.code == 0 && (in_time || known.all_epochs);
+    if is_done {
+        return (
+            Verdict::Finished,
+            "the command ended with exit code 0".to_owned(),
+        );
+    }
+    if let Some(stop) = asked {
+        return (Verdict::Timeout, stopped(stop, known.code));
+    }
+    if known.time_was_up && (known.code == 0 || known.was_terminated) {
+        let text = format!(
+            "the command ended with exit code {} when its time was nearly up",
+            known.code
+        );
+        return (Verdict::Timeout, text);
+    }
+    if known.is_preempted {
+        return (
+            Verdict::Preemption,
+            "its scheduler says that it makes room for another job".to_owned(),
+        );
+    }
+    if known.is_requeued {
+        return (
+            Verdict::Unknown,
+            "its scheduler put it back into the queue".to_owned(),
+        );
+    }
+    if known.was_terminated {
+        return (
+            Verdict::Unknown,
+            "the job got a signal to end, and nobody says why".to_owned(),
+        );
+    }
+    (
+        Verdict::Failed,
+        cause(&format!("the command ended with exit code {}", known.code)),
+    )
+}
+
+fn stopped(stop: TimeStop, code: i32) -> String {
+    let saved = match (stop.signalled, stop.saved_seconds) {
+        (0, _) => "its time was nearly up, and no process handles the signal to save".to_owned(),
+        (_, Some(seconds)) => {
+            format!("its time was nearly up; it saved its work within {seconds:.1} s of the signal")
+        }
+        (_, None) if stop.stopped => {
+            "its time was nearly up; no new checkpoint was complete after the signal".to_owned()
+        }
+        (_, None) => "its time was nearly up; it ended after the signal to save".to_owned(),
+    };
+    let end = if stop.stopped {
+        "dlrun ended it".to_owned()
+    } else {
+        format!("exit code {code}")
+    };
+    format!("{saved} ({end})")
+}
+
+/// Why the run continues, or why not. `before`: the ends of earlier starts, the oldest first.
+pub(super) fn next(
+    known: &Known<'_>,
+    verdict: Verdict,
+    before: &[AttemptEnd],
+) -> Result<String, String> {
+    let resume = known.resume;
+    let on = match verdict {
+        Verdict::Timeout => ResumeOn::Timeout,
+        Verdict::Preemption => ResumeOn::Preemption,
+        Verdict::Node => ResumeOn::Node,
+        Verdict::Unknown if known.is_requeued => ResumeOn::Node,
+        Verdict::Failed if known.code == NOT_AGAIN => {
+            return Err(format!("exit code {NOT_AGAIN} asks for no further start"));
+        }
+        Verdict::Failed if resume.on.contains(&ResumeOn::Failure) && !known.advanced => {
+            return Err("the program failed and left no new checkpoint".to_owned());
+        }
+        Verdict::Failed => ResumeOn::Failure,
+        Verdict::Finished => return Err("the training is done".to_owned()),
+        Verdict::Cancelled => return Err("it was cancelled".to_owned()),
+        Verdict::Memory => {
+            return Err(
+                "it would want the same memory again: ask for more with `resources.memory`"
+                    .to_owned(),
+            );
+        }
+        Verdict::Unknown => return Err("nobody knows how this start ended".to_owned()),
+    };
+    if !resume.on.contains(&on) {
+        return Err(format!("`resume.on` does not name \"{on}\""));
+    }
+    if known.starts >= resume.attempts {
+        return Err(format!(
+            "this was start {} of {} (`resume.attempts`)",
+            known.starts, resume.attempts
+        ));
+    }
+    let idle = idle_starts(known.advanced, verdict, before);
+    if idle >= resume.without_progress {
+        return Err(format!(
+            "{} left no new checkpoint (`resume.without_progress`)",
+            starts_in_turn(idle)
+        ));
+    }
+    if let Some(cap) = resume.node_hours.filter(|cap| known.node_hours >= *cap) {
+        return Err(format!(
+            "{:.3} node hours are used of {cap} (`resume.node_hours`)",
+            known.node_hours
+        ));
+    }
+    Ok(format!(
+        "`resume.on` names \"{on}\"; start {} of {}",
+        known.starts + 1,
+        resume.attempts
+    ))
+}
+
+fn starts_in_turn(starts: u32) -> String {
+    if starts == 1 {
+        "this start".to_owned()
+    } else {
+        format!("{starts} starts in turn")
+    }
+}
+
+/// Starts in turn up to this one that left no new checkpoint; that a node was lost says nothing of the program.
+fn idle_starts(advanced: bool, verdict: Verdict, before: &[AttemptEnd]) -> u32 {
+    let this = (!advanced, verdict);
+    let before = before.iter().rev().map(|end| (!end.advanced, end.verdict));
+    let all = std::iter::once(this).chain(before);
+    let counted = all.filter(|(_, verdict)| *verdict != Verdict::Node);
+    u32::try_from(counted.take_while(|(is_idle, _)| *is_idle).count()).unwrap_or(u32::MAX)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::record::Next;
+
+    fn resume(more: &str) -> Resume {
+        let text = format!("[run]\ncommand = [\"a\"]\n[resume]\ncheckpoints = [\"c/*\"]\n{more}");
+        let spec = crate::job::parse(&text).expect("a job file");
+        spec.resume.expect("there is one")
+    }
+
+    /// How a start ended, and whether another follows.
+    fn decided(
+        resume: &Resume,
+        change: impl Fn(&mut Known<'_>),
+        before: &[AttemptEnd],
+    ) -> (Verdict, Result<String, String>) {
+        let status = Status::default();
+        let mut known = Known {
+            resume,
+            starts: u32::try_from(before.len()).expect("few") + 1,
+            code: 0,
+            status: &status,
+            time_stop: None,
+            time_was_up: false,
+            is_recorded: true,
+            all_epochs: false,
+            was_terminated: false,
+            is_preempted: false,
+            is_requeued: false,
+            advanced: true,
+            node_hours: 1.0,
+        };
+        change(&mut known);
+        let (verdict, _) = verdict(&known);
+        (verdict, next(&known, verdict, before))
+    }
+
+    fn asked(saved_seconds: Option<f64>) -> Option<TimeStop> {
+        Some(TimeStop {
+            at_ms: 7,
+            signalled: 1,
+            saved_seconds,
+            stopped: false,
+        })
+    }
+
+    fn idle(verdict: Verdict) -> AttemptEnd {
+        AttemptEnd {
+            verdict,
+            evidence: String::new(),
+            next: Next::Requeue,
+            why: String::new(),
+            at_ms: 0,
+            job_id: None,
+            checkpoint: None,
+            advanced: false,
+            save_seconds: None,
+            node_hours: 0.0,
+        }
+    }
+
+    #[test]
+    fn a_program_that_exits_well_is_done_unless_it_was_asked_to_save() {
+        let plain = resume("");
+        assert_eq!(decided(&plain, |_| {}, &[]).0, Verdict::Finished);
+        let (verdict, next) = decided(&plain, |known| known.time_stop = asked(Some(1.0)), &[]);
+        assert_eq!((verdict, next.is_ok()), (Verdict::Timeout, true));
+        let all = |known: &mut Known<'_>| {
+            known.time_stop = asked(Some(1.0));
+            known.all_epochs = true;
+        };
+        assert_eq!(decided(&plain, all, &[]).0, Verdict::Finished);
+        // Without records the time alone shows that it was asked.
+        let unrecorded = |known: &mut Known<'_>| {
+            known.is_recorded = false;
+            known.time_was_up = true;
+        };
+        assert_eq!(decided(&plain, unrecorded, &[]).0, Verdict::Timeout);
+    }
+
+    #[test]
+    fn a_failure_is_not_repeated_unless_it_is_asked_for_and_something_was_saved() {
+        let fails = |known: &mut Known<'_>| known.code = 3;
+        let (verdict, next) = decided(&resume(""), fails, &[]);
+        assert_eq!(verdict, Verdict::Failed);
+        assert!(next.expect_err("no").contains("failure"));
+        let wanted = resume("on = [\"failure\"]");
+        assert!(decided(&wanted, fails, &[]).1.is_ok());
+        let saved_nothing = |known: &mut Known<'_>| (known.code, known.advanced) = (3, false);
+        assert!(decided(&wanted, saved_nothing, &[]).1.is_err());
+        assert!(
+            decided(&wanted, |known| known.code = 93, &[])
+                .1
+                .expect_err("no")
+                .contains("93")
+        );
+    }
+
+    #[test]
+    fn a_signal_that_nobody_explains_ends_the_run() {
+        let terminated = |known: &mut Known<'_>| (known.code, known.was_terminated) = (143, true);
+        let (verdict, next) = decided(&resume(""), terminated, &[]);
+        assert_eq!((verdict, next.is_err()), (Verdict::Unknown, true));
+        let preempted = |known: &mut Known<'_>| {
+            terminated(known);
+            known.is_preempted = true;
+        };
+        assert_eq!(decided(&resume(""), preempted, &[]).0, Verdict::Preemption);
+    }
+
+    #[test]
+    fn limits_end_the_run() {
+        let up = |known: &mut Known<'_>| known.time_stop = asked(None);
+        let idly = |known: &mut Known<'_>| (known.time_stop, known.advanced) = (asked(None), false);
+        let ends = [idle(Verdict::Timeout)];
+        let why = |more, change: &dyn Fn(&mut Known<'_>), before: &[AttemptEnd]| {
+            decided(&resume(more), change, before)
+                .1
+                .expect_err("no")
+                .to_owned()
+        };
+        assert!(why("attempts = 2", &up, &ends).contains("start 2 of 2"));
+        assert!(why("", &idly, &ends).contains("2 starts in turn left no new checkpoint"));
+        assert!(why("node_hours = 1.0", &up, &[]).contains("node hours"));
+        assert!(why("on = [\"node\"]", &up, &[]).contains("\"timeout\""));
+        assert!(
+            decided(&resume(""), idly, &[]).1.is_ok(),
+            "once it may happen"
+        );
+        assert!(
+            decided(&resume(""), idly, &[idle(Verdict::Node)]).1.is_ok(),
+            "a lost node does not count"
+        );
+    }
+}

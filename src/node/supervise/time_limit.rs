@@ -1,0 +1,234 @@
+//! What the supervisor does when the time of a run that may continue is nearly up: the program is asked to save its work, and ended
+//! once a new checkpoint is complete, so that the batch script can still see to the run's next start.
+//!
+//! The signal goes to processes that handle it and to none below them: it would kill all others, such as the shell of a
+//! script or torchrun's agent. What the scheduler sends itself may come a minute early (Slurm's `--signal`) or never (PBS).
+
+use std::fs;
+use std::sync::mpsc::{Receiver, channel};
+use std::time::{Duration, Instant};
+
+use nix::sys::signal::{Signal, kill};
+use nix::unistd::Pid;
+
+use super::context::Context;
+use super::step::family_of;
+use crate::foundation::clock::now_ms;
+use crate::job::SaveSignal;
+use crate::observe::checkpoint::Checkpoints;
+use crate::observe::monitor::identity::children_of;
+use crate::observe::protocol::Process;
+use crate::record::{Checkpoint, TimeStop};
+
+/// What is kept of the job's time for the last record, the end mark and the next start, at most.
+const RESERVE: Duration = Duration::from_secs(30);
+/// From SIGTERM to SIGKILL.
+const GRACE: Duration = Duration::from_secs(10);
+/// Between two looks at the checkpoints.
+const PAUSE: Duration = Duration::from_millis(500);
+/// So many looks in turn must find the same before a checkpoint is taken for complete.
+const SAME_LOOKS: u32 = 2;
+
+/// The time limit of a run that may continue.
+pub(super) struct TimeLimit {
+    signal: Option<Signal>,
+    checkpoints: Checkpoints,
+    save_at: Instant,
+    stop_at: Instant,
+    kill_at: Option<Instant>,
+    saved: Option<Receiver<()>>,
+    done: Option<TimeStop>,
+}
+
+impl TimeLimit {
+    /// That of the plan; `None`: the run does not continue, or nobody knows when its time is up.
+    pub(super) fn of(context: &Context) -> Option<Self> {
+        let plan = context.plan.as_ref()?;
+        let resume = plan.resume.as_ref()?;
+        let (end, lead) = context.time_limit?;
+        let left = Duration::from_millis((end * 1000).saturating_sub(now_ms()));
+        let (now, lead) = (Instant::now(), Duration::from_secs(lead));
+        let signal = signal_of(resume.signal);
+        let reserve = if signal.is_some() {
+            RESERVE.min(lead / 2)
+        } else {
+            lead
+        };
+        Some(Self {
+            signal,
+            checkpoints: Checkpoints::new(resume, &plan.workdir, context.element),
+            save_at: now + left.saturating_sub(lead),
+            stop_at: now + left.saturating_sub(reserve),
+            kill_at: None,
+            saved: None,
+            done: None,
+        })
+    }
+
+    /// How long there is nothing to do.
+    pub(super) fn due_in(&self) -> Duration {
+        let next = match (&self.done, &self.saved, self.kill_at) {
+            (None, ..) => self.save_at,
+            (_, _, Some(kill_at)) => kill_at,
+            (_, Some(_), None) => self.stop_at.min(Instant::now() + PAUSE),
+            (_, None, None) => self.stop_at,
+        };
+        next.saturating_duration_since(Instant::now())
+    }
+
+    /// Does what is due.
+    pub(super) fn tend(&mut self, training: Pid) {
+        let now = Instant::now();
+        if self.done.is_none() && now >= self.save_at {
+            self.ask_to_save(training);
+        }
+        let Some(done) = &mut self.done else { return };
+        if done.saved_seconds.is_none()
+            && self
+                .saved
+                .as_ref()
+                .is_some_and(|saved| saved.try_recv().is_ok())
+        {
+            done.saved_seconds = Some(now.saturating_duration_since(self.save_at).as_secs_f64());
+        }
+        if self.kill_at.is_none() && (done.saved_seconds.is_some() || now >= self.stop_at) {
+            done.stopped = true;
+            signal_all(training, Signal::SIGTERM);
+            self.kill_at = Some(now + GRACE);
+        } else if self.kill_at.is_some_and(|at| now >= at) {
+            signal_all(training, Signal::SIGKILL);
+            self.kill_at = Some(now + GRACE);
+        }
+    }
+
+    /// What was done.
+    pub(super) fn done(&self) -> Option<TimeStop> {
+        self.done
+    }
+
+    fn ask_to_save(&mut self, training: Pid) {
+        let (checkpoints, signal) = (self.checkpoints.clone(), self.signal);
+        let receivers = signal.map_or_else(Vec::new, |signal| handlers_of(training, signal));
+        if !receivers.is_empty() {
+            let (sender, receiver) = channel();
+            // On a thread: the file system of the checkpoints may hang.
+            let looks = move || {
+                if wait_for_new(&checkpoints) {
+                    let _ = sender.send(());
+                }
+            };
+            let started = std::thread::Builder::new().spawn(looks);
+            self.saved = started.ok().map(|_| receiver);
+            // The first look comes before the program can write.
+            std::thread::sleep(PAUSE.min(self.stop_at.saturating_duration_since(Instant::now())));
+        }
+        let sent = receivers
+            .iter()
+            .filter(|pid| signal.is_some_and(|signal| kill(**pid, signal).is_ok()));
+        self.done = Some(TimeStop {
+            at_ms: now_ms(),
+            signalled: u32::try_from(sent.count()).unwrap_or(u32::MAX),
+            saved_seconds: None,
+            stopped: false,
+        });
+        self.save_at = Instant::now();
+    }
+}
+
+fn signal_of(signal: SaveSignal) -> Option<Signal> {
+    match signal {
+        SaveSignal::None => None,
+        SaveSignal::Usr1 => Some(Signal::SIGUSR1),
+        SaveSignal::Usr2 => Some(Signal::SIGUSR2),
+        SaveSignal::Term => Some(Signal::SIGTERM),
+        SaveSignal::Int => Some(Signal::SIGINT),
+        SaveSignal::Hup => Some(Signal::SIGHUP),
+    }
+}
+
+/// Waits until a checkpoint is there that was not, and nothing changes any more: ranks may write one each.
+fn wait_for_new(checkpoints: &Checkpoints) -> bool {
+    let before = checkpoints.all();
+    let (mut last, mut same): (Vec<Checkpoint>, _) = (Vec::new(), 0);
+    loop {
+        std::thread::sleep(PAUSE);
+        let all = checkpoints.all();
+        same = if all == last { same + 1 } else { 0 };
+        if same >= SAME_LOOKS
+            && checkpoints
+                .newest(|found| !before.contains(found))
+                .is_some()
+        {
+            return true;
+        }
+        last = all;
+    }
+}
+
+/// On each branch below `root` the first process that handles a signal (`SigCgt` of `proc_pid_status(5)`).
+fn handlers_of(root: Pid, signal: Signal) -> Vec<Pid> {
+    let mut found = Vec::new();
+    let mut open = vec![root.as_raw().unsigned_abs()];
+    while let Some(pid) = open.pop() {
+        if handles(pid, signal) {
+            found.extend(i32::try_from(pid).ok().map(Pid::from_raw));
+        } else {
+            let children = children_of(pid).unwrap_or_default();
+            open.extend(children.iter().map(|child| child.pid));
+        }
+    }
+    found
+}
+
+fn handles(pid: u32, signal: Signal) -> bool {
+    let status = fs::read_to_string(format!("/proc/{pid}/status")).unwrap_or_default();
+    let set = status.lines().find_map(|line| line.strip_prefix("SigCgt:"));
+    let bits = set
+        .and_then(|set| u64::from_str_radix(set.trim(), 16).ok())
+        .unwrap_or(0);
+    bits >> (signal as i32 - 1) & 1 == 1
+}
+
+/// To a process and all below it.
+fn signal_all(root: Pid, signal: Signal) {
+    let Ok(root) = Process::with_pid(root.as_raw().unsigned_abs()) else {
+        return;
+    };
+    for process in family_of(root) {
+        process.send(signal);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io::Read;
+    use std::process::{Command, Stdio};
+
+    use super::*;
+
+    #[test]
+    fn the_signal_goes_to_the_first_process_that_handles_it() {
+        // The outer shell handles nothing, as that of a script; the inner one does, and its own child is not asked.
+        let inner = "trap : USR1; sleep 60 & echo ready; wait; wait";
+        let script = format!("sh -c '{inner}' & wait");
+        let mut outer = Command::new("sh")
+            .args(["-c", &script])
+            .stdout(Stdio::piped())
+            .spawn()
+            .expect("sh");
+        let mut line = [0; 6];
+        outer
+            .stdout
+            .as_mut()
+            .expect("piped")
+            .read_exact(&mut line)
+            .expect("it says ready");
+        let root = Pid::from_raw(i32::try_from(outer.id()).expect("a pid"));
+        let found = handlers_of(root, Signal::SIGUSR1);
+        assert_eq!(found.len(), 1, "{found:?}");
+        assert_ne!(found[0], root);
+        assert_eq!(handlers_of(root, Signal::SIGUSR2), []);
+        signal_all(root, Signal::SIGKILL);
+        outer.wait().expect("it ends");
+    }
+}

@@ -1,0 +1,86 @@
+//! What the script of a run does that may continue: before the command it asks what earlier starts left, and after the end mark
+//! dlrun decides what follows. One process decides for the whole job, outside of any container, when the program has ended.
+
+use std::fmt::Write as _;
+
+use super::quoted;
+use crate::job::CHECKPOINT;
+use crate::launch::Plan;
+
+/// Before the environment is set up: later lines may take dlrun's own variables for the program's.
+pub(super) fn begin(script: &mut String, plan: &Plan) {
+    if plan.resume.is_none() {
+        return;
+    }
+    script.push_str(BEGIN);
+}
+
+/// What ends the function `finish`.
+pub(super) fn in_finish(plan: &Plan) -> &'static str {
+    if plan.resume.is_some() {
+        "    again \"$1\"\n"
+    } else {
+        ""
+    }
+}
+
+/// The words of a command, `{checkpoint}` among them as the variable.
+fn words(words: &[String]) -> String {
+    let mut text = String::new();
+    for word in words {
+        let pieces: Vec<String> = word.split(CHECKPOINT).map(quoted).collect();
+        let _ = writeln!(text, "    {}", pieces.join("\"$DLRUN_RESUME_FROM\""));
+    }
+    text
+}
+
+/// Changes the command where there is a checkpoint. `starter` puts words of its own before the user's.
+pub(super) fn command(
+    script: &mut String,
+    plan: &Plan,
+    before: &str,
+    starter: impl Fn(&[String]) -> Vec<String>,
+) {
+    let Some(resume) = &plan.resume else { return };
+    let lines = if resume.command.is_empty() {
+        format!("dlrun_command+=(\n{})", words(&resume.arguments))
+    } else {
+        format!(
+            "dlrun_command=(\n{before}{})",
+            words(&starter(&resume.command))
+        )
+    };
+    if !(resume.command.is_empty() && resume.arguments.is_empty()) {
+        let _ = writeln!(
+            script,
+            "if [ -n \"${{DLRUN_RESUME_FROM:-}}\" ]; then\n{lines}\nfi"
+        );
+    }
+}
+
+/// A state directory or a scheduler that hangs holds nothing up for long.
+const BEGIN: &str = r#"
+# What earlier starts of this run left, and how long this one has.
+dlrun_stop= dlrun_stop_code=75
+again() { # again CODE: decides whether the run continues, and sees to it
+    [ -n "$dlrun_exe" ] && [ -n "$DLRUN_RUN_ID" ] && [ -z "$dlrun_stop" ] || return 0
+    PATH=$dlrun_path:${PBS_O_PATH:-/usr/bin} timeout -k 5 300 "$dlrun_exe" exec --again "$1" --signals "${dlrun_asked:-}" < /dev/null
+}
+unset DLRUN_RESUME_FROM DLRUN_TIME_LEFT DLRUN_END DLRUN_LEAD
+if [ -n "$dlrun_exe" ] && [ -n "$DLRUN_RUN_ID" ]; then
+    exec 9< <(PATH=$dlrun_path:${PBS_O_PATH:-/usr/bin} "$dlrun_exe" exec --resume < /dev/null)
+    while IFS='=' read -r -t 100 -u 9 dlrun_name dlrun_value; do
+        case $dlrun_name in
+        stop) dlrun_stop=$dlrun_value ;;
+        code) dlrun_stop_code=$dlrun_value ;;
+        DLRUN_RESUME_FROM | DLRUN_TIME_LEFT | DLRUN_END | DLRUN_LEAD) export "$dlrun_name=$dlrun_value" ;;
+        esac
+    done
+    exec 9<&-
+fi
+if [ -n "$dlrun_stop" ]; then
+    [ "$dlrun_stop_code" = 0 ] || refuse "$dlrun_stop_code" "$dlrun_stop"
+    echo "dlrun: $dlrun_stop"
+    finish 0
+fi
+"#;

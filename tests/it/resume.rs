@@ -1,0 +1,65 @@
+//! Runs of several starts, on this machine. Real schedulers are in `slurm_real` and `pbs_real`.
+
+use crate::support::env::TestEnv;
+
+/// Counts to twelve, saves at SIGUSR1 and continues from what it saved.
+const TRAINING: &str = r#"n=0; [ -z "$DLRUN_RESUME_FROM" ] || read -r n < "$DLRUN_RESUME_FROM"
+echo "start $DLRUN_ATTEMPT at $n"
+mkdir -p ckpt
+trap 'echo $n > ckpt/new.tmp; mv ckpt/new.tmp ckpt/$n' USR1
+while [ $n -lt 12 ]; do sleep 0.5; n=$((n + 1)); echo "Epoch $n/12 - 0.5s - loss: 0.1"; done
+echo "all $n""#;
+
+const RESUME: &str =
+    "[resources]\nwalltime = \"8s\"\n[resume]\ncheckpoints = [\"ckpt/*\"]\nlead = \"4s\"";
+
+#[test]
+fn a_run_outlives_its_time_limit_and_loses_nothing() {
+    let env = TestEnv::new();
+    let run = env.submit(&env.job(TRAINING, RESUME));
+    let _ = env.dlrun(["wait", &run]).run().code(0);
+    let log = env.dlrun(["logs", &run]).run().code(0).text();
+    // Each start continues where the one before it saved, which may be some epochs before its end.
+    let (mut next, mut saved) = (1, 0);
+    for line in log.lines() {
+        if let Some(from) = line.split_once(" continues from ") {
+            saved = from
+                .1
+                .rsplit('/')
+                .next()
+                .and_then(|name| name.parse().ok())
+                .expect("a number");
+            assert!((1..next).contains(&saved), "{log}");
+            next = saved + 1;
+        } else if let Some(epoch) = line.strip_prefix("Epoch ") {
+            assert!(epoch.starts_with(&format!("{next}/12")), "{log}");
+            next += 1;
+        }
+    }
+    assert!(saved > 0 && next == 13, "{log}");
+    assert!(
+        log.contains("start 1 at ") && log.contains("all 12"),
+        "{log}"
+    );
+    let shown = env.show(&run);
+    assert_eq!(shown["status"]["state"], "completed");
+    let starts = shown["attempts"].as_array().expect("a list");
+    assert!(starts.len() >= 2, "{starts:#?}");
+}
+
+#[test]
+fn a_failure_and_a_run_without_progress_are_not_repeated() {
+    let env = TestEnv::new();
+    let failing = env.submit(&env.job("exit 3", RESUME));
+    let _ = env.dlrun(["wait", &failing]).run().code(10);
+    let idle = env.submit(&env.job("while :; do sleep 0.2; done", RESUME));
+    let _ = env.dlrun(["wait", &idle]).run();
+    let shown = env.show(&idle);
+    assert_eq!(shown["status"]["state"], "timeout");
+    let cause = shown["status"]["cause"]["text"].as_str().expect("a cause");
+    assert!(
+        cause.contains("2 starts in turn left no new checkpoint"),
+        "{cause}"
+    );
+    assert_eq!(shown["attempts"].as_array().expect("a list").len(), 2);
+}
