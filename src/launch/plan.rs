@@ -293,6 +293,9 @@ pub struct Plan {
     /// The number of the first start of this job; 0 unless it continues another.
     #[serde(default, skip_serializing_if = "crate::record::is_default")]
     pub first_attempt: u32,
+    /// Whether no other job writes to the file that `output` names, of a job that continues another.
+    #[serde(default, skip_serializing_if = "crate::record::is_default")]
+    pub first_output_is_own: bool,
     /// Whether ranks that dlrun starts are bound to CPUs.
     #[serde(default, skip_serializing_if = "crate::record::is_default")]
     pub cpu_binding: CpuBinding,
@@ -415,9 +418,9 @@ impl Plan {
     /// Says whether no other job writes to the job's output file.
     #[must_use]
     pub fn has_own_output(&self) -> bool {
-        self.output
-            .as_ref()
-            .is_none_or(|output| output.contains("%j"))
+        // A job that continues another writes to its file, by its whole name.
+        let names_job = |output: &String| output.contains("%j") || self.first_output_is_own;
+        self.output.as_ref().is_none_or(names_job)
     }
 
     /// The output file of a job whose id, as file names have it, is `id`; `%a` is left for the index.

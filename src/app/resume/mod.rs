@@ -364,6 +364,7 @@ impl<'a> Start<'a> {
         let mut record = self.run.read_run()?;
         let mut plan = self.plan.clone();
         plan.first_attempt = self.attempt.attempt + 1;
+        plan.first_output_is_own = plan.has_own_output();
         plan.output = record.output.clone().or(plan.output);
         plan.resources.begin = None;
         plan.resources.depends = vec![PlannedDependency {

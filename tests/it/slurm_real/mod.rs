@@ -14,6 +14,7 @@ mod model;
 mod mpi;
 mod options;
 mod plain;
+mod resume;
 mod site;
 mod waiting;
 

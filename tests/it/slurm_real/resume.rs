@@ -1,0 +1,88 @@
+//! Runs of several starts on a real Slurm.
+
+use serde_json::Value;
+
+use super::cluster::{Submitted, User, sh, until};
+
+/// Counts to `steps` in seconds, saves every fifth and at SIGUSR1, and continues from what it saved.
+fn training(steps: u32, dir: &str) -> String {
+    sh(&format!(
+        r#"n=0; [ -z "$DLRUN_RESUME_FROM" ] || n=$(cat "$DLRUN_RESUME_FROM"); echo "begins at $n"; mkdir -p {dir}
+save() {{ echo $n > {dir}/new.tmp; mv {dir}/new.tmp {dir}/$n; }}
+trap save USR1
+while [ $n -lt {steps} ]; do sleep 1; n=$((n + 1)); echo "Epoch $n/{steps} - 1s - loss: 0.1"; [ $((n % 5)) != 0 ] || save; done"#
+    ))
+}
+
+fn resume(dir: &str) -> String {
+    format!("[resume]\ncheckpoints = [\"{dir}/*\"]\nlead = \"30s\"")
+}
+
+/// Each start continues behind what it was given, and the last comes to the end.
+fn expect_nothing_lost(text: &str, steps: u32) {
+    let mut next = 1;
+    for line in text.lines() {
+        if let Some(from) = line.strip_prefix("begins at ") {
+            let from: u32 = from.parse().expect("a number");
+            assert!(from < next && (next == 1 || from > 0), "{text}");
+            next = from + 1;
+        } else if let Some(step) = line.strip_prefix("Epoch ") {
+            assert!(step.starts_with(&format!("{next}/{steps} ")), "{text}");
+            next += 1;
+        }
+    }
+    assert_eq!(next, steps + 1, "{text}");
+}
+
+fn starts(shown: &Value) -> usize {
+    shown["attempts"].as_array().expect("a list").len()
+}
+
+#[test]
+#[ignore = "needs slurmctld: run tests/run"]
+fn a_run_outlives_time_limits_by_requeue_and_by_another_job() {
+    let user = User::new();
+    let limit = "walltime = \"1m\"\n";
+    let requeued = format!("{limit}{}", resume("requeued"));
+    let requeued = user.submit(&user.job("requeued", &training(70, "requeued"), &requeued));
+    let forbidden = "[scheduler]\narguments = [\"--no-requeue\"]";
+    let handed_on = format!("{limit}{}\n{forbidden}", resume("handed"));
+    let handed_on = user.submit(&user.job("handed", &training(40, "handed"), &handed_on));
+    let idle = format!("{limit}{}", resume("nothing"));
+    let idle = user.submit(&user.job("idle", &sh("trap : USR1; while :; do sleep 1; done"), &idle));
+    for (submitted, steps, least) in [(&requeued, 70, 3), (&handed_on, 40, 2)] {
+        assert_eq!(user.wait(&submitted.run), 0, "{}", submitted.text());
+        expect_nothing_lost(&submitted.text(), steps);
+        let shown = user.show(&submitted.run);
+        assert!(starts(&shown) >= least, "{shown:#}");
+        let same_job = shown["run"]["job_id"] == submitted.job.as_str();
+        assert_eq!(same_job, submitted.run == requeued.run, "{shown:#}");
+    }
+    assert_eq!(user.wait(&idle.run), 11, "{}", idle.text());
+    assert_eq!(starts(&user.show(&idle.run)), 2);
+}
+
+#[test]
+#[ignore = "needs slurmctld: run tests/run"]
+fn a_preempted_run_continues_and_a_cancelled_one_does_not() {
+    let user = User::new();
+    let weak = format!(
+        "nodelist = \"n3\"\nexclusive = true\nqueue = \"scavenge\"\nwalltime = \"10m\"\n{}",
+        resume("weak")
+    );
+    let weak = user.submit(&user.job("weak", &training(30, "weak"), &weak));
+    let is_saved = |submitted: &Submitted| submitted.text().contains("Epoch 6/").then_some(());
+    until("a checkpoint", 90, || is_saved(&weak));
+    let strong = "nodelist = \"n3\"\nexclusive = true\nqueue = \"batch\"";
+    let strong = user.submit(&user.job("strong", &sh("sleep 2"), strong));
+    assert_eq!(user.wait(&strong.run), 0);
+    let cancelled = format!("walltime = \"10m\"\n{}", resume("cancelled"));
+    let cancelled = user.submit(&user.job("cancelled", &training(300, "cancelled"), &cancelled));
+    until("a checkpoint", 90, || is_saved(&cancelled));
+    let _ = user.run("scancel", &[&cancelled.job]).ok();
+    assert_eq!(user.wait(&cancelled.run), 15, "{}", cancelled.text());
+    assert_eq!(starts(&user.show(&cancelled.run)), 1);
+    assert_eq!(user.wait(&weak.run), 0, "{}", weak.text());
+    expect_nothing_lost(&weak.text(), 30);
+    assert_eq!(starts(&user.show(&weak.run)), 2);
+}
