@@ -65,6 +65,7 @@ pub fn resolve(
     }
     resolver.fit();
     resolver.plan.forecast = prospect.forecast().cloned();
+    resolver.starts();
     resolver.plan.ways = prospect.candidates;
     resolver.plan.no_forecast = prospect.silence;
     check_size(resolver.plan, resolver.problems)

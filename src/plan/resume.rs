@@ -1,9 +1,14 @@
 //! `[resume]` in the plan: what the site allows, and what the job's limits and its scheduler make impossible.
 
 use super::decisions::Resolver;
+use super::forecast_text::basis_of;
 use crate::foundation::diagnostic::Problem;
-use crate::foundation::units::Walltime;
+use crate::foundation::units::{Walltime, display_seconds};
 use crate::job::{Resume, ResumeOn, SaveSignal};
+use crate::record::Interval;
+
+/// What a start gives up for saving where the job file does not say, in seconds; that of its end is not known before.
+const LEAD_SECONDS: u64 = 120;
 
 impl Resolver<'_> {
     /// Takes `[resume]` over, within what the site allows.
@@ -42,6 +47,35 @@ impl Resolver<'_> {
         self.plan.resume = Some(resume);
     }
 
+    /// How many starts the forecast comes to, where one does not suffice.
+    pub(super) fn starts(&mut self) {
+        let (Some(resume), Some(limit)) = (&self.plan.resume, self.plan.resources.walltime) else {
+            return;
+        };
+        let Some(forecast) = &self.plan.forecast else {
+            return;
+        };
+        let Some(total) = forecast.total_seconds else {
+            return;
+        };
+        let lead = resume
+            .lead
+            .map_or(LEAD_SECONDS, |lead| lead.0)
+            .min(limit.0 / 2);
+        let Some((text, starts)) = chunks(total, limit.0 - lead, self.plan.resources.nodes) else {
+            return;
+        };
+        if starts > u64::from(resume.attempts) {
+            let attempts = resume.attempts;
+            let warning = format!(
+                "the forecast comes to {starts} starts, and `resume.attempts` allows {attempts}"
+            );
+            self.plan.warnings.push(warning);
+        }
+        let why = basis_of(forecast);
+        self.decide("starts", text, why);
+    }
+
     fn resume_problems(&self, resume: &Resume, walltime: Option<Walltime>) -> Vec<Problem> {
         let mut problems = Vec::new();
         let mut refuse = |message: String, hint: &str| {
@@ -77,6 +111,35 @@ impl Resolver<'_> {
     }
 }
 
+/// Starts of a training that takes `total`, of which each trains for `useful` seconds, in words and number; `None`: one suffices.
+#[expect(
+    clippy::cast_possible_truncation,
+    clippy::cast_sign_loss,
+    clippy::cast_precision_loss,
+    reason = "counts of starts"
+)]
+fn chunks(total: Interval, useful: u64, nodes: u32) -> Option<(String, u64)> {
+    let useful = useful.max(1) as f64;
+    let starts = |seconds: f64| (seconds / useful).ceil().clamp(1.0, 1e6) as u64;
+    let [low, middle, high] = [total.low, total.median, total.high].map(starts);
+    if middle < 2 {
+        return None;
+    }
+    let last = total.median - (middle - 1) as f64 * useful;
+    let range = if low == high {
+        String::new()
+    } else {
+        format!(" ({low} to {high})")
+    };
+    let hours = total.median / 3600.0 * f64::from(nodes.max(1));
+    let text = format!(
+        "about {middle}{range}: each trains {}, the last {}; {hours:.1} node hours in all",
+        display_seconds(useful),
+        display_seconds(last)
+    );
+    Some((text, middle))
+}
+
 fn described(resume: &Resume, walltime: Option<Walltime>) -> String {
     let lead = resume
         .lead
@@ -95,4 +158,26 @@ fn described(resume: &Resume, walltime: Option<Walltime>) -> String {
         on.join(", "),
         resume.attempts
     )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_forecast_beyond_the_limit_is_told_in_starts() {
+        let total = |median: f64| Interval {
+            mean: median,
+            median,
+            low: 0.9 * median,
+            high: 1.3 * median,
+        };
+        assert_eq!(chunks(total(3000.0), 3480, 2), None);
+        let (text, starts) = chunks(total(10_000.0), 3480, 2).expect("several");
+        assert_eq!(starts, 3);
+        assert_eq!(
+            text,
+            "about 3 (3 to 4): each trains 58 min 00 s, the last 50 min 40 s; 5.6 node hours in all"
+        );
+    }
 }
