@@ -46,6 +46,18 @@ vocabulary! {
     }
 }
 
+vocabulary! {
+    /// What follows where a program seems to hang.
+    #[derive(Default)]
+    pub enum OnHang {
+        /// The record and `show` say so.
+        #[default]
+        Warn = "warn",
+        /// The program is ended, and the run continues.
+        Requeue = "requeue",
+    }
+}
+
 /// What `{checkpoint}` stands for is the newest complete checkpoint.
 pub const CHECKPOINT: &str = "{checkpoint}";
 
@@ -74,6 +86,12 @@ keys! {
         /// The run stops when its starts have taken so many hours of nodes.
         [serde(default, skip_serializing_if = "Option::is_none")]
         node_hours: Option<f64> = optional(decimal(0.001..=1e9)),
+        /// What follows where the program seems to hang: no output for long, and no work meanwhile.
+        [serde(default)]
+        hang: OnHang = or_default(word(&OnHang::WORDS).with("default", "warn")),
+        /// After how long without output and work. `auto`: ten times its longest pause, at least ten minutes.
+        [serde(default, skip_serializing_if = "Option::is_none")]
+        hang_after: Option<Walltime> = optional(lead()),
         /// Words behind the command where there is a checkpoint; `{checkpoint}` stands for it.
         [serde(default, skip_serializing_if = "Vec::is_empty")]
         arguments: Vec<String> = or_default(words("--resume")),

@@ -29,6 +29,8 @@ vocabulary! {
         Preemption = "preemption",
         /// A node was lost, or the job's shell was killed.
         Node = "node",
+        /// The program seemed to hang, and was ended.
+        Hang = "hang",
         /// It wanted more memory than it was given.
         Memory = "memory",
         /// Somebody cancelled it.
@@ -47,7 +49,7 @@ impl Verdict {
             Self::Preemption => Some(JobState::Preempted),
             Self::Node => Some(JobState::NodeFail),
             Self::Memory => Some(JobState::OutOfMemory),
-            Self::Finished | Self::Failed | Self::Cancelled | Self::Unknown => None,
+            Self::Finished | Self::Failed | Self::Hang | Self::Cancelled | Self::Unknown => None,
         }
     }
 }

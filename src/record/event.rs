@@ -27,6 +27,10 @@ vocabulary! {
         SharedCgroup = "shared_cgroup",
         /// No GPU works in the container although the job was given some.
         GpuMissing = "gpu_missing",
+        /// The program seems to hang.
+        Hang = "hang",
+        /// dlrun ended the program, which seemed to hang.
+        HangEnded = "hang_ended",
         /// Something else; the detail says what.
         #[serde(other)]
         Note = "note",

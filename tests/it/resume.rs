@@ -63,3 +63,18 @@ fn a_failure_and_a_run_without_progress_are_not_repeated() {
     );
     assert_eq!(shown["attempts"].as_array().expect("a list").len(), 2);
 }
+
+#[test]
+fn a_program_that_hangs_is_ended_where_the_job_file_says_so() {
+    let mut env = TestEnv::new();
+    env.set("DLRUN_MONITOR__RECORD_SECONDS", "1");
+    let training = r#"mkdir -p ckpt; echo "Epoch 1/2 - 0.1s - loss: 0.1"; echo 1 > ckpt/1; sleep 0.3
+[ "$DLRUN_ATTEMPT" = 1 ] || sleep 600
+echo "Epoch 2/2 - 0.1s - loss: 0.1""#;
+    let resume = "[resume]\ncheckpoints = [\"ckpt/*\"]\nhang_after = \"4s\"";
+    let run = env.submit(&env.job(training, &format!("{resume}\nhang = \"requeue\"")));
+    let _ = env.dlrun(["wait", &run]).run().code(0);
+    let log = env.dlrun(["logs", &run]).run().code(0).text();
+    assert!(log.contains("it seems to hang") && log.contains("Epoch 2/2"), "{log}");
+    assert_eq!(env.show(&run)["attempts"].as_array().expect("a list").len(), 2);
+}

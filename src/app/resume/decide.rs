@@ -21,6 +21,8 @@ pub(super) struct Known<'a> {
     pub(super) time_was_up: bool,
     /// Whether the nodes' records are there.
     pub(super) is_recorded: bool,
+    /// Why dlrun ended the program, which seemed to hang.
+    pub(super) hung: Option<String>,
     /// Whether as many epochs ended as the program announced.
     pub(super) all_epochs: bool,
     /// Whether the job got a signal to end.
@@ -53,6 +55,9 @@ pub(super) fn verdict(known: &Known<'_>) -> (Verdict, String) {
         JobState::NodeFail => return (Verdict::Node, cause("its scheduler says so")),
         JobState::Timeout => return (Verdict::Timeout, cause("its scheduler says so")),
         _ => {}
+    }
+    if let Some(text) = &known.hung {
+        return (Verdict::Hang, text.clone());
     }
     let asked = known
         .time_stop
@@ -126,6 +131,10 @@ pub(super) fn next(
 ) -> Result<String, String> {
     let resume = known.resume;
     let on = match verdict {
+        // It was ended since the job file wants it to continue.
+        Verdict::Hang => {
+            return within_limits(known, verdict, before, "`resume.hang` is \"requeue\"");
+        }
         Verdict::Timeout => ResumeOn::Timeout,
         Verdict::Preemption => ResumeOn::Preemption,
         Verdict::Node => ResumeOn::Node,
@@ -150,6 +159,22 @@ pub(super) fn next(
     if !resume.on.contains(&on) {
         return Err(format!("`resume.on` does not name \"{on}\""));
     }
+    within_limits(
+        known,
+        verdict,
+        before,
+        &format!("`resume.on` names \"{on}\""),
+    )
+}
+
+/// Whether the limits of the job file and the site allow another start.
+fn within_limits(
+    known: &Known<'_>,
+    verdict: Verdict,
+    before: &[AttemptEnd],
+    why: &str,
+) -> Result<String, String> {
+    let resume = known.resume;
     if known.starts >= resume.attempts {
         return Err(format!(
             "this was start {} of {} (`resume.attempts`)",
@@ -170,7 +195,7 @@ pub(super) fn next(
         ));
     }
     Ok(format!(
-        "`resume.on` names \"{on}\"; start {} of {}",
+        "{why}; start {} of {}",
         known.starts + 1,
         resume.attempts
     ))
@@ -219,6 +244,7 @@ mod tests {
             time_stop: None,
             time_was_up: false,
             is_recorded: true,
+            hung: None,
             all_epochs: false,
             was_terminated: false,
             is_preempted: false,

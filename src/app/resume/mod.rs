@@ -16,7 +16,8 @@ use crate::node::supervise::Context;
 use crate::observe::checkpoint::Checkpoints;
 use crate::record::rundir::{Attempt, Reading, RunDir, StateDir};
 use crate::record::{
-    AttemptEnd, AttemptRecord, Checkpoint, EpochNumbering, ExitStatus, Next, NodeRecord, Verdict,
+    AttemptEnd, AttemptRecord, Checkpoint, EpochNumbering, EventKind, ExitStatus, Next, NodeRecord,
+    Verdict,
 };
 use crate::scheduler::{Standing, Submission, script};
 
@@ -279,6 +280,11 @@ impl<'a> Start<'a> {
             time_stop: stops().max_by_key(|stop| (stop.signalled, stop.stopped)),
             time_was_up: save_at_ms.is_some_and(|at| ended_ms >= at),
             is_recorded: !nodes.is_empty(),
+            hung: nodes
+                .iter()
+                .flat_map(|node| &node.events)
+                .find(|event| event.kind == EventKind::HangEnded)
+                .map(|event| event.detail.clone()),
             all_epochs: nodes.iter().any(trained_all),
             was_terminated: ["TERM", "INT"].iter().any(|name| signals.contains(name)),
             is_preempted: standing.is_some_and(|it| it.is_preempted),

@@ -226,6 +226,12 @@ impl Followed {
         total
     }
 
+    /// How much was read of the output and of events, in bytes.
+    pub(super) fn heard(&self) -> u64 {
+        let events = self.events.as_ref().map_or(0, EventFile::offset);
+        self.reader.as_ref().map_or(0, Reader::offset) + events
+    }
+
     /// Why the container did not start, where it did not. All of the output was read before.
     pub(super) fn container_failure(&mut self, exit: ExitStatus) -> Option<String> {
         self.judge.as_mut()?.failure(exit)

@@ -22,6 +22,7 @@ mod link;
 mod mint;
 mod output;
 mod prepare;
+mod quiet;
 mod ranks;
 mod sampling;
 mod signals;

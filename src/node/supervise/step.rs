@@ -75,8 +75,6 @@ impl Step {
     /// Ends a training that outlived its step, as Slurm ends one: with SIGTERM, and after a while with SIGKILL. Returns what is
     /// to be noted, once.
     pub(super) fn tend(&mut self, now: Instant) -> Option<String> {
-        let gone = self.process.filter(|step| step.is_gone());
-        let step = gone.filter(|_| std::mem::replace(&mut self.was_gone, gone.is_some()))?;
         if let Some((kill_at, family)) = &mut self.ending {
             if now >= *kill_at {
                 let new = family_of(self.command)
@@ -89,9 +87,20 @@ impl Step {
             }
             return None;
         }
+        let gone = self.process.filter(|step| step.is_gone());
+        let step = gone.filter(|_| std::mem::replace(&mut self.was_gone, gone.is_some()))?;
         if !self.command.is_alive() {
             return None;
         }
+        self.end(now);
+        Some(format!(
+            "Slurm had ended the job (its process {} is gone), and the training was still running: dlrun ended it",
+            step.pid
+        ))
+    }
+
+    /// Ends the training: SIGTERM now, SIGKILL after a while.
+    pub(super) fn end(&mut self, now: Instant) {
         let family = family_of(self.command);
         for process in &family {
             process.send(Signal::SIGTERM);
@@ -99,15 +108,12 @@ impl Step {
             process.send(Signal::SIGCONT);
         }
         self.ending = Some((now + self.kill_wait, family));
-        Some(format!(
-            "Slurm had ended the job (its process {} is gone), and the training was still running: dlrun ended it",
-            step.pid
-        ))
     }
 
     /// While a training is being ended, it is looked at soon again.
     pub(super) fn due(&self, now: Instant) -> Option<Instant> {
-        let is_ending = self.ending.is_some() && self.has_training();
+        let mut family = self.ending.iter().flat_map(|(_, family)| family);
+        let is_ending = family.any(|process| process.is_alive());
         is_ending.then(|| now + Duration::from_millis(200))
     }
 }

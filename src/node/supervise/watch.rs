@@ -13,13 +13,14 @@ use super::events;
 use super::follow::{Followed, SPACING};
 use super::handover::{DROP_SIGNALS, Ended, Handover};
 use super::link::Link;
+use super::quiet::Quiet;
 use super::ranks::reported;
 use super::sampling::Sampling;
 use super::signals::{drop_pending, ignore_all};
 use super::step::Step;
 use super::writer::{Job, Resumed, Writer};
 use crate::foundation::clock::{self, now_ms};
-use crate::job::Launcher;
+use crate::job::{Launcher, OnHang};
 use crate::observe::client::ClientError;
 use crate::observe::monitor;
 use crate::plan::{hidden_values, masked_line};
@@ -76,6 +77,7 @@ pub(super) struct Watch {
     /// Why the daemon did not take the run, as noted.
     pub(super) reasons: Vec<String>,
     step: Step,
+    quiet: Quiet,
     followed: Followed,
     conditions: Seen,
     pub(super) writer: Writer,
@@ -153,6 +155,10 @@ impl Watch {
         let plan = handover.context.plan.as_ref();
         let interval = Duration::from_millis(plan.map_or(1000, |plan| plan.interval_ms));
         let record_pause = Duration::from_secs(plan.map_or(30, |plan| plan.record_seconds));
+        let resume = plan.and_then(|plan| plan.resume.as_ref());
+        let hang_after = resume
+            .and_then(|resume| resume.hang_after)
+            .map(|after| Duration::from_secs(after.0));
         let resumes = handover.resumes.then_some(handover.started_at_ms);
         let (writer, resumed) =
             Writer::start(handover.context.clone(), resumes, Duration::from_secs(5));
@@ -169,6 +175,7 @@ impl Watch {
             account: Account::starting(handover.started_at_ms),
             link: Link::to(socket, known, handover.started_at_ms),
             reasons: Vec::new(),
+            quiet: Quiet::new(hang_after),
             step: Step::new(handover.step, handover.command, KILL_WAIT),
             followed: Followed::open(&handover),
             conditions: Seen::new(&handover, now_ms(), former),
@@ -179,7 +186,10 @@ impl Watch {
             interval,
             pending: Vec::new(),
             before: None,
-            record_due: Due::soon(record_pause, RECORD_PAUSE_MAX),
+            record_due: Due::soon(
+                record_pause,
+                hang_after.map_or(RECORD_PAUSE_MAX, |after| RECORD_PAUSE_MAX.min(after / 2)),
+            ),
             segment_due: Due::new(record_pause, SEGMENT_PAUSE_MAX),
             handover,
         };
@@ -231,6 +241,7 @@ impl Watch {
             self.look_at_clock();
             if woken.grown || now >= until {
                 self.followed.read(now_ms(), woken.grown);
+                self.quiet.hear(self.followed.heard(), now);
             }
             if woken.has_line {
                 let mut line = String::new();
@@ -311,7 +322,31 @@ impl Watch {
         }
         if self.record_due.is_due(now) {
             self.update();
+            self.look_for_hang(now);
             self.write_record(NodeState::Running, None);
+        }
+    }
+
+    /// A program that seems to hang is reported, and ended where the job file says so.
+    fn look_for_hang(&mut self, now: Instant) {
+        let record = self.record(NodeState::Running, None);
+        let plan = self.handover.context.plan.as_ref();
+        let gpus = plan.and_then(|plan| plan.resources.gpus_on_node());
+        if gpus.is_some() && record.gpus.is_empty() {
+            return;
+        }
+        let Some(text) = self.quiet.look(&record, now) else {
+            return;
+        };
+        let plan = self.handover.context.plan.as_ref();
+        let hang = plan
+            .and_then(|plan| plan.resume.as_ref())
+            .map(|resume| resume.hang);
+        if hang == Some(OnHang::Requeue) {
+            self.account.note(EventKind::HangEnded, text);
+            self.step.end(now);
+        } else {
+            self.account.note(EventKind::Hang, text);
         }
     }
 

@@ -83,6 +83,11 @@ impl EventFile {
         self.changes.as_ref().map(|changes| changes.as_fd())
     }
 
+    /// How much of the present file was read, in bytes.
+    pub(crate) fn offset(&self) -> u64 {
+        self.opened.as_ref().map_or(0, |opened| opened.offset)
+    }
+
     /// True where more is to be read without word from the kernel.
     pub(crate) fn is_behind(&self) -> bool {
         self.is_behind
