@@ -108,6 +108,7 @@ fn dispatch(cli: &Cli, output: Output) -> Result<u8, Error> {
         Verb::Top(args) => commands::top::run(&session(None)?, args),
         Verb::Logs(args) => commands::logs::run(&session(None)?, args),
         Verb::Wait(args) => commands::wait::run(&session(None)?, args),
+        Verb::Scale(args) => commands::scale::run(&session(None)?, args),
         Verb::Cancel(args) => commands::cancel::run(&session(None)?, args),
         Verb::Prune(args) => commands::prune::run(&session(None)?, args),
         Verb::Doctor => commands::doctor::run(&session(None)?),

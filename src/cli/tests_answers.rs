@@ -14,7 +14,7 @@ use serde_json::{Value, json};
 
 use super::commands::{
     bench, cancel, check, completions, config, convert, image, list, logs, man, model, plan,
-    render, report, shell_words, show, submit, timings,
+    render, report, scale, shell_words, show, submit, timings,
 };
 use super::summary::{RunAnswer, Runs};
 use crate::app::output::Envelope;
@@ -76,6 +76,7 @@ fn schema() -> Value {
     verb!("logs", logs::Outputs);
     verb!("wait", Runs<RunAnswer>);
     verb!("cancel", Runs<cancel::CancelledRun>);
+    verb!("scale", scale::ScaledRun);
     verb!("prune", prune::Pruned);
     verb!("doctor", doctor::Examination);
     verb!("timings", timings::Reading);

@@ -3,7 +3,7 @@
 use super::id::name_problem;
 use super::image::{Image, image};
 use super::resources::{Resources, resources};
-use super::resume::{Resume, resume};
+use super::resume::{Elastic, Resume, resume};
 use super::run::{Run, run};
 use super::sections::{
     Build, FrameworkTable, Python, SchedulerSection, StorageTable, TimingTable, Workload, build,
@@ -44,6 +44,8 @@ keys! {
         build: Option<Build> = optional(build()),
         /// How the run continues after one of its starts ended early. Without it nothing is started again.
         resume: Option<Resume> = optional(resume()),
+        /// The run's starts may have different numbers of nodes.
+        elastic: Option<Elastic> = optional(table::<Elastic>()),
         /// What the job computes. Recorded with every measurement.
         workload: Workload = or_default(table::<Workload>()),
         /// How epochs are read from the output.

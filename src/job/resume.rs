@@ -101,6 +101,19 @@ keys! {
     }
 }
 
+keys! {
+    /// `[elastic]`: a run whose starts may have different numbers of nodes, within `resources.nodes`.
+    #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+    pub struct Elastic {
+        /// Samples that each rank takes at once, from which `DLRUN_ACCUM_STEPS` follows.
+        [serde(default, skip_serializing_if = "Option::is_none")]
+        batch_per_rank: Option<u32> = optional(count(1 << 30)),
+        /// The fewest and the most nodes of a start.
+        [serde(default)]
+        nodes: (u32, u32),
+    }
+}
+
 /// The ends after which a run continues where the job file names none.
 const ENDS: [ResumeOn; 3] = [ResumeOn::Timeout, ResumeOn::Preemption, ResumeOn::Node];
 

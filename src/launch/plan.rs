@@ -9,8 +9,8 @@ use crate::foundation::units::{Bytes, Walltime};
 use crate::image::choice::Wanted;
 use crate::image::flags::Container;
 use crate::job::{
-    ArraySpec, Begin, Conda, CpuBinding, DependencyKind, EnvVar, Framework, Inherit, JobId,
-    Launcher, Mail, Provenance, Resume, RunId, SchedulerKind, StorageClass, TimingPattern,
+    ArraySpec, Begin, Conda, CpuBinding, DependencyKind, Elastic, EnvVar, Framework, Inherit,
+    JobId, Launcher, Mail, Provenance, Resume, RunId, SchedulerKind, StorageClass, TimingPattern,
     Workload, gpus_on_node,
 };
 use crate::record::{Forecast, Identity, RunImage, RunRecord};
@@ -290,9 +290,15 @@ pub struct Plan {
     /// How the run continues after one of its starts ended early; `None`: it does not.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub resume: Option<Resume>,
+    /// The range of nodes of a run whose starts may differ; `None`: all have the same.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub elastic: Option<Elastic>,
     /// The number of the first start of this job; 0 unless it continues another.
     #[serde(default, skip_serializing_if = "crate::record::is_default")]
     pub first_attempt: u32,
+    /// Nodes that were asked for by `dlrun scale`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub scaled_to: Option<u32>,
     /// Whether no other job writes to the file that `output` names, of a job that continues another.
     #[serde(default, skip_serializing_if = "crate::record::is_default")]
     pub first_output_is_own: bool,

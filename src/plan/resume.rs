@@ -4,7 +4,7 @@ use super::decisions::Resolver;
 use super::forecast_text::basis_of;
 use crate::foundation::diagnostic::Problem;
 use crate::foundation::units::{Walltime, display_seconds};
-use crate::job::{Resume, ResumeOn, SaveSignal};
+use crate::job::{Elastic, Resume, ResumeOn, SaveSignal};
 use crate::record::Interval;
 
 /// What a start gives up for saving where the job file does not say, in seconds; that of its end is not known before.
@@ -14,6 +14,13 @@ impl Resolver<'_> {
     /// Takes `[resume]` over, within what the site allows.
     pub(super) fn resume(&mut self) {
         let Some(resume) = &self.spec.resume else {
+            if self.spec.elastic.is_some() {
+                let problem = Problem::of_file(
+                    "`[elastic]` needs `[resume]`: a start of another size begins with a checkpoint",
+                );
+                self.problems
+                    .push(problem.hinted("write [resume] with checkpoints = [\"ckpt/*.pt\"]"));
+            }
             return;
         };
         if !self.settings.allows_resume() {
@@ -45,6 +52,55 @@ impl Resolver<'_> {
         let text = described(&resume, walltime);
         self.decide("resume", text, super::decisions::JOB_FILE);
         self.plan.resume = Some(resume);
+        self.elastic();
+    }
+
+    /// `[elastic]`: Slurm gives each start what is free within the range; elsewhere a start has what it is told.
+    fn elastic(&mut self) {
+        let Some(elastic) = &self.spec.elastic else {
+            return;
+        };
+        let launcher = self.plan.launcher;
+        let bounds = self.spec.resources.node_bounds();
+        let refused = if self.plan.resources.array.is_some() {
+            Some((
+                "`[elastic]` of an array is not possible",
+                "take `resources.array` out",
+            ))
+        } else if self.plan.scheduler.is_local() {
+            Some((
+                "`[elastic]` has no effect on this machine: it is one node",
+                "submit to a cluster",
+            ))
+        } else if bounds.0 == bounds.1 {
+            Some((
+                "`[elastic]` needs a range of nodes",
+                "write nodes = { min = 1, max = 4 } under [resources]",
+            ))
+        } else if !launcher.runs_on_each_node() {
+            Some((
+                "`[elastic]` needs a launcher that starts on each node",
+                "write launcher = \"ddp\", or another distributed launcher, under [run]",
+            ))
+        } else {
+            None
+        };
+        if let Some((message, hint)) = refused {
+            self.problems.push(Problem::of_file(message).hinted(hint));
+            return;
+        }
+        let nodes = bounds;
+        let text = format!("{} to {} nodes a start", nodes.0, nodes.1);
+        self.plan.elastic = Some(Elastic {
+            nodes,
+            ..elastic.clone()
+        });
+        let why = if self.plan.scheduler.is_pbs() {
+            "PBS knows no ranges: `dlrun scale` changes the number"
+        } else {
+            "Slurm gives each start what is free; `dlrun scale` sets a number"
+        };
+        self.decide("elastic", text, why);
     }
 
     /// How many starts the forecast comes to, where one does not suffice.

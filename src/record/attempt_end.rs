@@ -31,6 +31,8 @@ vocabulary! {
         Node = "node",
         /// The program seemed to hang, and was ended.
         Hang = "hang",
+        /// `dlrun scale` asked for another number of nodes.
+        Scaled = "scaled",
         /// It wanted more memory than it was given.
         Memory = "memory",
         /// Somebody cancelled it.
@@ -49,7 +51,12 @@ impl Verdict {
             Self::Preemption => Some(JobState::Preempted),
             Self::Node => Some(JobState::NodeFail),
             Self::Memory => Some(JobState::OutOfMemory),
-            Self::Finished | Self::Failed | Self::Hang | Self::Cancelled | Self::Unknown => None,
+            Self::Finished
+            | Self::Failed
+            | Self::Hang
+            | Self::Scaled
+            | Self::Cancelled
+            | Self::Unknown => None,
         }
     }
 }

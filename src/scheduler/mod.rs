@@ -298,6 +298,11 @@ pub trait Scheduler {
         None
     }
 
+    /// Gives a waiting job another number of nodes; `None`: it has to be submitted again.
+    fn resize(&self, _job: &JobId, _nodes: u32) -> Option<Result<(), SchedulerError>> {
+        None
+    }
+
     /// What the site has: queues, nodes, limits.
     ///
     /// # Errors

@@ -75,6 +75,12 @@ echo "Epoch 2/2 - 0.1s - loss: 0.1""#;
     let run = env.submit(&env.job(training, &format!("{resume}\nhang = \"requeue\"")));
     let _ = env.dlrun(["wait", &run]).run().code(0);
     let log = env.dlrun(["logs", &run]).run().code(0).text();
-    assert!(log.contains("it seems to hang") && log.contains("Epoch 2/2"), "{log}");
-    assert_eq!(env.show(&run)["attempts"].as_array().expect("a list").len(), 2);
+    assert!(
+        log.contains("it seems to hang") && log.contains("Epoch 2/2"),
+        "{log}"
+    );
+    assert_eq!(
+        env.show(&run)["attempts"].as_array().expect("a list").len(),
+        2
+    );
 }

@@ -137,7 +137,7 @@ fn the_keys_of_the_schema_are_those_of_the_reader() {
             assert_eq!(of_table["additionalProperties"], false, "[{table}]");
         }
     }
-    assert_eq!(seen, 11);
+    assert_eq!(seen, 12);
     assert_eq!(
         names(&schema["properties"]["resources"]["properties"]["nodes"]["anyOf"][1]),
         keys_of_the_reader_at("[resources.nodes]\nmax = 2\n")

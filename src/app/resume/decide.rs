@@ -23,6 +23,8 @@ pub(super) struct Known<'a> {
     pub(super) is_recorded: bool,
     /// Why dlrun ended the program, which seemed to hang.
     pub(super) hung: Option<String>,
+    /// Nodes that `dlrun scale` asked for since this start began.
+    pub(super) scale: Option<u32>,
     /// Whether as many epochs ended as the program announced.
     pub(super) all_epochs: bool,
     /// Whether the job got a signal to end.
@@ -68,6 +70,12 @@ pub(super) fn verdict(known: &Known<'_>) -> (Verdict, String) {
         return (
             Verdict::Finished,
             "the command ended with exit code 0".to_owned(),
+        );
+    }
+    if let Some(nodes) = known.scale.filter(|_| asked.is_some()) {
+        return (
+            Verdict::Scaled,
+            format!("`dlrun scale` asked for {nodes} nodes"),
         );
     }
     if let Some(stop) = asked {
@@ -135,6 +143,7 @@ pub(super) fn next(
         Verdict::Hang => {
             return within_limits(known, verdict, before, "`resume.hang` is \"requeue\"");
         }
+        Verdict::Scaled => return within_limits(known, verdict, before, "it was asked for"),
         Verdict::Timeout => ResumeOn::Timeout,
         Verdict::Preemption => ResumeOn::Preemption,
         Verdict::Node => ResumeOn::Node,
@@ -214,7 +223,7 @@ fn idle_starts(advanced: bool, verdict: Verdict, before: &[AttemptEnd]) -> u32 {
     let this = (!advanced, verdict);
     let before = before.iter().rev().map(|end| (!end.advanced, end.verdict));
     let all = std::iter::once(this).chain(before);
-    let counted = all.filter(|(_, verdict)| *verdict != Verdict::Node);
+    let counted = all.filter(|(_, verdict)| !matches!(verdict, Verdict::Node | Verdict::Scaled));
     u32::try_from(counted.take_while(|(is_idle, _)| *is_idle).count()).unwrap_or(u32::MAX)
 }
 
@@ -245,6 +254,7 @@ mod tests {
             time_was_up: false,
             is_recorded: true,
             hung: None,
+            scale: None,
             all_epochs: false,
             was_terminated: false,
             is_preempted: false,

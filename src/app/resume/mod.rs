@@ -1,7 +1,11 @@
 //! A run that may continue, seen from inside its job: what a start begins with, and what follows when it has ended.
 
 mod decide;
+mod scale;
 
+pub(crate) use scale::{Scaled, scale};
+
+use std::collections::BTreeSet;
 use std::time::Duration;
 
 use crate::app::error::{Error, failure};
@@ -148,7 +152,7 @@ impl<'a> Start<'a> {
                 end_ms / 1000
             );
         }
-        Ok(lines)
+        Ok(lines + &self.size_lines())
     }
 
     /// Notes the end of a start that could not say so itself: it was killed, and its scheduler started the job again.
@@ -280,6 +284,7 @@ impl<'a> Start<'a> {
             time_stop: stops().max_by_key(|stop| (stop.signalled, stop.stopped)),
             time_was_up: save_at_ms.is_some_and(|at| ended_ms >= at),
             is_recorded: !nodes.is_empty(),
+            scale: self.scale_asked(&reading),
             hung: nodes
                 .iter()
                 .flat_map(|node| &node.events)
@@ -351,7 +356,10 @@ impl<'a> Start<'a> {
         let job = self
             .job_name()
             .ok_or_else(|| failure!(Internal, "the job does not know its id"))?;
-        if end.verdict != Verdict::Preemption {
+        let scaled = self
+            .scale_asked(&self.run.marks(self.attempt))
+            .filter(|_| end.verdict == Verdict::Scaled);
+        if end.verdict != Verdict::Preemption && scaled.is_none() {
             match scheduler.requeue(&job) {
                 Some(Ok(())) => return Ok(()),
                 Some(Err(error)) => self.session.warning(&format!(
@@ -369,6 +377,10 @@ impl<'a> Start<'a> {
         }
         let mut record = self.run.read_run()?;
         let mut plan = self.plan.clone();
+        if scaled.is_some() {
+            plan.scaled_to = scaled;
+            plan.resources.nodes = scaled.unwrap_or_default();
+        }
         plan.first_attempt = self.attempt.attempt + 1;
         plan.first_output_is_own = plan.has_own_output();
         plan.output = record.output.clone().or(plan.output);
@@ -406,6 +418,36 @@ impl<'a> Start<'a> {
             "start {number} of this run ended: {}; {what}: {}",
             end.evidence, end.why
         ));
+    }
+
+    /// The number of nodes that `dlrun scale` asked for since this start began.
+    fn scale_asked(&self, reading: &Reading) -> Option<u32> {
+        let begun_ms = reading.outcome.start.as_ref()?.at_ms;
+        self.run
+            .scale()
+            .filter(|scale| scale.asked_at_ms > begun_ms)
+            .map(|scale| scale.nodes)
+    }
+
+    /// What a program of another size needs to know: nodes now, at least and at most; of the batch the whole and the steps that
+    /// gather it.
+    fn size_lines(&self) -> String {
+        let Some(elastic) = &self.plan.elastic else {
+            return String::new();
+        };
+        let nodes = nodes_of_job().unwrap_or(self.plan.resources.nodes);
+        let (min, max) = elastic.nodes;
+        let mut lines =
+            format!("DLRUN_WORLD_NODES={nodes}\nDLRUN_MIN_NODES={min}\nDLRUN_MAX_NODES={max}\n");
+        if let Some(batch) = self.plan.workload.batch_size {
+            lines += &format!("DLRUN_GLOBAL_BATCH={batch}\n");
+            if let Some(own) = elastic.batch_per_rank {
+                let ranks = u64::from(nodes) * u64::from(self.plan.resources.tasks_per_node);
+                let steps = batch.div_ceil((ranks * u64::from(own)).max(1));
+                lines += &format!("DLRUN_ACCUM_STEPS={steps}\n");
+            }
+        }
+        lines
     }
 
     /// The job's id as its scheduler's commands know it.
@@ -499,6 +541,18 @@ impl<'a> Start<'a> {
         let hours = Duration::from_millis(spent.sum()).as_secs_f64() / 3600.0;
         hours * f64::from(self.plan.resources.nodes.max(1))
     }
+}
+
+/// Nodes of this job: as Slurm says, else those in PBS's file.
+fn nodes_of_job() -> Option<u32> {
+    let by_slurm = std::env::var("SLURM_JOB_NUM_NODES")
+        .ok()
+        .and_then(|text| text.parse().ok());
+    by_slurm.or_else(|| {
+        let hosts = std::fs::read_to_string(std::env::var("PBS_NODEFILE").ok()?).ok()?;
+        let hosts: BTreeSet<&str> = hosts.lines().filter(|line| !line.is_empty()).collect();
+        u32::try_from(hosts.len()).ok()
+    })
 }
 
 /// Whether a node saw the last of the epochs end that its program announced.

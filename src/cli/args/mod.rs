@@ -81,6 +81,9 @@ pub(crate) enum Verb {
     Wait(Wait),
     /// Cancel runs
     Cancel(Cancel),
+    /// Continue an elastic run on another number of nodes
+    #[command(long_about = SCALE)]
+    Scale(Scale),
     /// Delete the records of runs that are over
     #[command(long_about = records::PRUNE)]
     Prune(Prune),
@@ -369,6 +372,21 @@ pub(crate) struct Wait {
     /// Exit with the job's own code (one run only)
     #[arg(long)]
     pub(crate) passthrough: bool,
+}
+
+const SCALE: &str = "Continue an elastic run on another number of nodes
+
+For runs with [resume] and [elastic] in the job file. A waiting job of Slurm gets the number at once. A running one is asked to save its \
+work; another job continues it on that many nodes.";
+
+#[derive(Debug, Args)]
+pub(crate) struct Scale {
+    /// The run: the beginning of its id, its name, its job id, or @1 for the latest
+    #[arg(value_name = "RUN")]
+    pub(crate) run: String,
+    /// Nodes, within the range of the job file
+    #[arg(value_name = "NODES")]
+    pub(crate) nodes: u32,
 }
 
 #[derive(Debug, Args)]

@@ -63,7 +63,7 @@ _dlrun_with_words() {
     _dlrun "$@"
     local cur=${COMP_WORDS[COMP_CWORD]} before=${COMP_WORDS[COMP_CWORD-1]} kind=
     case ${COMP_WORDS[1]} in
-    show | report | logs | wait | cancel | prune) kind=runs ;;
+    show | report | logs | wait | cancel | scale | prune) kind=runs ;;
     image) [ "$COMP_CWORD" -lt 3 ] || kind=images ;;
     esac
     case $before in
@@ -93,7 +93,7 @@ _dlrun_images() { local -a words; words=(${(f)"$(dlrun words images 2> /dev/null
 "#;
 
 const FISH: &str = r#"
-complete -c dlrun -n "__fish_seen_subcommand_from show report logs wait cancel prune" -f -a "(dlrun words runs 2> /dev/null)"
+complete -c dlrun -n "__fish_seen_subcommand_from show report logs wait cancel scale prune" -f -a "(dlrun words runs 2> /dev/null)"
 complete -c dlrun -n "__fish_seen_subcommand_from image" -a "(dlrun words images 2> /dev/null)"
 complete -c dlrun -l set -x -a "(dlrun words keys 2> /dev/null)"
 "#;

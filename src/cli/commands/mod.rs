@@ -18,6 +18,7 @@ pub(crate) mod prune;
 pub(crate) mod render;
 pub(crate) mod report;
 pub(crate) mod rows;
+pub(crate) mod scale;
 pub(crate) mod shell_words;
 pub(crate) mod show;
 pub(crate) mod submit;

@@ -19,7 +19,7 @@ use super::handover::{DROP_SIGNALS, Ended, Handover};
 use super::output;
 use super::prepare::Prepared;
 use super::ranks;
-use super::signals::{Echoes, Sender, Signals, is_pending};
+use super::signals::{Echoes, STOP_EARLY, Sender, Signals, is_pending};
 use super::time_limit::TimeLimit;
 use crate::foundation::clock::{self, now_ms};
 use crate::foundation::command::{CommandError, TrainingCommand, spawn_companion, spawn_training};
@@ -187,7 +187,9 @@ impl Supervisor {
     /// Passes a signal on to the command alone, where it was meant for the process whose place the command has: the
     /// batch script or the task. Where a whole process group, session or job was signalled, the command has it already.
     fn forward(&mut self, signal: Signal, sender: Sender) {
-        if self.echoes.is_echo(signal, sender, Instant::now()) {
+        if signal == STOP_EARLY {
+            self.time_limit.iter_mut().for_each(TimeLimit::stop_early);
+        } else if self.echoes.is_echo(signal, sender, Instant::now()) {
             tracing::debug!(%signal, "the batch shell passed on what came here directly too");
         } else if self.watcher.has_it_too(signal, sender) {
             tracing::debug!(%signal, "it came to every process");

@@ -24,6 +24,9 @@ const FORWARDED: [Signal; 7] = [
     Signal::SIGQUIT,
 ];
 
+/// By it the watcher asks for the end of this start: the run continues on another number of nodes. Nothing sends it by itself.
+pub(super) const STOP_EARLY: Signal = Signal::SIGURG;
+
 /// Who sent a signal.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Sender {
@@ -64,6 +67,7 @@ impl Signals {
     pub(super) fn take() -> nix::Result<Self> {
         let mut set: SigSet = FORWARDED.into_iter().collect();
         set.add(Signal::SIGCHLD);
+        set.add(STOP_EARLY);
         set.thread_block()?;
         Ok(Self {
             fd: SignalFd::with_flags(&set, SfdFlags::SFD_CLOEXEC | SfdFlags::SFD_NONBLOCK)?,

@@ -22,6 +22,9 @@ use crate::record::{Checkpoint, TimeStop};
 
 /// What is kept of the job's time for the last record, the end mark and the next start, at most.
 const RESERVE: Duration = Duration::from_secs(30);
+/// For a start whose end is not known: it may be asked to end early.
+const FAR: Duration = Duration::from_secs(10 * 365 * 86_400);
+const LEAD: Duration = Duration::from_secs(120);
 /// From SIGTERM to SIGKILL.
 const GRACE: Duration = Duration::from_secs(10);
 /// Between two looks at the checkpoints.
@@ -41,13 +44,17 @@ pub(super) struct TimeLimit {
 }
 
 impl TimeLimit {
-    /// That of the plan; `None`: the run does not continue, or nobody knows when its time is up.
+    /// That of the plan; `None`: the run does not continue.
     pub(super) fn of(context: &Context) -> Option<Self> {
         let plan = context.plan.as_ref()?;
         let resume = plan.resume.as_ref()?;
-        let (end, lead) = context.time_limit?;
-        let left = Duration::from_millis((end * 1000).saturating_sub(now_ms()));
-        let (now, lead) = (Instant::now(), Duration::from_secs(lead));
+        let now = Instant::now();
+        // Nobody knows when it is up: then it ends early at most.
+        let limit = context.time_limit.map(|(end, lead)| {
+            let left = (end * 1000).saturating_sub(now_ms());
+            (Duration::from_millis(left), Duration::from_secs(lead))
+        });
+        let (left, lead) = limit.unwrap_or((FAR, LEAD));
         let signal = signal_of(resume.signal);
         let reserve = if signal.is_some() {
             RESERVE.min(lead / 2)
@@ -63,6 +70,15 @@ impl TimeLimit {
             saved: None,
             done: None,
         })
+    }
+
+    /// The time is up now: the program is asked to save, and has as long for it as at the limit.
+    pub(super) fn stop_early(&mut self) {
+        if self.done.is_none() {
+            let now = Instant::now();
+            self.stop_at = now + self.stop_at.saturating_duration_since(self.save_at);
+            self.save_at = now;
+        }
     }
 
     /// How long there is nothing to do.

@@ -3,9 +3,12 @@
 use std::io::{self, BufRead, BufReader, StdinLock};
 use std::os::fd::{AsFd, BorrowedFd};
 use std::path::PathBuf;
+use std::sync::mpsc::{Receiver, channel};
 use std::time::{Duration, Instant};
 
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
+use nix::sys::signal::kill;
+use nix::unistd::Pid;
 
 use super::account::Account;
 use super::conditions::Seen;
@@ -16,7 +19,7 @@ use super::link::Link;
 use super::quiet::Quiet;
 use super::ranks::reported;
 use super::sampling::Sampling;
-use super::signals::{drop_pending, ignore_all};
+use super::signals::{STOP_EARLY, drop_pending, ignore_all};
 use super::step::Step;
 use super::writer::{Job, Resumed, Writer};
 use crate::foundation::clock::{self, now_ms};
@@ -24,7 +27,7 @@ use crate::job::{Launcher, OnHang};
 use crate::observe::client::ClientError;
 use crate::observe::monitor;
 use crate::plan::{hidden_values, masked_line};
-use crate::record::rundir::keep_late;
+use crate::record::rundir::{StateDir, keep_late};
 use crate::record::{
     Conditions, EventKind, HostFacts, Missing, NodeRecord, NodeState, Progress, Sample,
     WatcherCost, add_first_rank, encode_segments,
@@ -49,6 +52,8 @@ const STEP_PAUSE: Duration = Duration::from_millis(500);
 
 /// How long the output is looked at in short intervals, before the kernel is asked to say when it grows.
 const LISTENS_AFTER: Duration = Duration::from_secs(1);
+/// Between two looks whether another number of nodes was asked for.
+const SCALE_PAUSE: Duration = Duration::from_secs(3);
 /// Until the place of the records is known it is asked for so often, for so long; then in the rhythm of the samples.
 const PLACE_PAUSE: Duration = Duration::from_millis(20);
 const PLACE_SOON: Duration = Duration::from_secs(5);
@@ -78,6 +83,8 @@ pub(super) struct Watch {
     pub(super) reasons: Vec<String>,
     step: Step,
     quiet: Quiet,
+    /// Says that another number of nodes was asked for.
+    scaled: Option<Receiver<()>>,
     followed: Followed,
     conditions: Seen,
     pub(super) writer: Writer,
@@ -98,6 +105,28 @@ pub(super) fn last_state(ended: Option<&Ended>) -> NodeState {
         Some(_) => NodeState::Ended,
         None => NodeState::Interrupted,
     }
+}
+
+/// Waits for `dlrun scale`, of a run that may have other sizes. On a thread: the state directory may hang.
+fn wait_for_scale(handover: &Handover) -> Option<Receiver<()>> {
+    let context = &handover.context;
+    context.plan.as_ref()?.elastic.as_ref()?;
+    let (dir, run_id) = (context.state_dir.clone()?, context.run_id.clone()?);
+    let begun_ms = handover.started_at_ms;
+    let (sender, receiver) = channel();
+    let looks = move || {
+        loop {
+            std::thread::sleep(SCALE_PAUSE);
+            let run = StateDir::open(&dir).and_then(|state| state.run(&run_id));
+            let scale = run.ok().and_then(|run| run.scale());
+            if scale.is_some_and(|scale| scale.asked_at_ms > begun_ms) {
+                let _ = sender.send(());
+                return;
+            }
+        }
+    };
+    std::thread::Builder::new().spawn(looks).ok()?;
+    Some(receiver)
 }
 
 /// What ended a sleep.
@@ -176,6 +205,7 @@ impl Watch {
             link: Link::to(socket, known, handover.started_at_ms),
             reasons: Vec::new(),
             quiet: Quiet::new(hang_after),
+            scaled: wait_for_scale(&handover),
             step: Step::new(handover.step, handover.command, KILL_WAIT),
             followed: Followed::open(&handover),
             conditions: Seen::new(&handover, now_ms(), former),
@@ -286,6 +316,7 @@ impl Watch {
             self.link.due(now),
             self.step.due(now),
             place.then(|| now + PLACE_PAUSE),
+            self.scaled.as_ref().map(|_| now + SCALE_PAUSE),
             // Without word from the kernel the output is looked at in the rhythm of the samples.
             self.followed.is_unannounced().then(|| {
                 now + if self.is_young(now) {
@@ -312,6 +343,7 @@ impl Watch {
             self.followed.listen(output.map(|output| &*output.path));
         }
         self.tend_step(now);
+        self.tend_scale();
         if let Some(sample) = self.sampling.tick(now) {
             self.add(sample);
         }
@@ -324,6 +356,17 @@ impl Watch {
             self.update();
             self.look_for_hang(now);
             self.write_record(NodeState::Running, None);
+        }
+    }
+
+    fn tend_scale(&mut self) {
+        let is_asked = self
+            .scaled
+            .as_ref()
+            .is_some_and(|scaled| scaled.try_recv().is_ok());
+        if is_asked && let Ok(pid) = i32::try_from(self.handover.supervisor) {
+            self.scaled = None;
+            let _ = kill(Pid::from_raw(pid), STOP_EARLY);
         }
     }
 

@@ -39,4 +39,4 @@ pub use record_size::{MAX_RECORD, fitted};
 pub use run::{MAX_RUN_FILE, RunDir};
 pub use site::{read_site, write_site};
 pub use state::StateDir;
-pub use verdicts::Verdicts;
+pub use verdicts::{Scale, Verdicts};

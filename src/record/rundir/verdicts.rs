@@ -15,6 +15,8 @@ const VERDICTS_FILE: &str = "verdicts.json";
 const CANCEL_FILE: &str = "cancel.json";
 /// When it was asked for some elements.
 const CANCELS_FILE: &str = "cancels.json";
+/// The number of nodes that `dlrun scale` asked for.
+const SCALE_FILE: &str = "scale.json";
 /// The largest of these files that is read, in bytes: 10,000 elements, each with its own entry.
 const MAX_VERDICTS: usize = 4 << 20;
 
@@ -23,6 +25,15 @@ const MAX_VERDICTS: usize = 4 << 20;
 struct Cancel {
     asked_at_ms: u64,
     elements: ArraySpec,
+}
+
+/// A request for another number of nodes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Scale {
+    /// How many.
+    pub nodes: u32,
+    /// When, in Unix milliseconds UTC.
+    pub asked_at_ms: u64,
 }
 
 /// All verdicts and requests of a run.
@@ -122,6 +133,20 @@ impl RunDir {
             before.elements.as_ref().is_none_or(still)
         }));
         dir.replace(VERDICTS_FILE, &json(&all))
+    }
+
+    /// Notes that the run is to continue on so many nodes.
+    ///
+    /// # Errors
+    /// `Write`.
+    pub fn write_scale(&self, scale: &Scale) -> Result<(), FileError> {
+        self.dir.replace(SCALE_FILE, &json(scale))
+    }
+
+    /// The number of nodes that was asked for last.
+    #[must_use]
+    pub fn scale(&self) -> Option<Scale> {
+        read(&self.dir, SCALE_FILE)
     }
 
     /// Notes that the end of the run, or of some of its elements, was asked for.

@@ -73,7 +73,8 @@ if [ -n "$dlrun_exe" ] && [ -n "$DLRUN_RUN_ID" ]; then
         case $dlrun_name in
         stop) dlrun_stop=$dlrun_value ;;
         code) dlrun_stop_code=$dlrun_value ;;
-        DLRUN_RESUME_FROM | DLRUN_TIME_LEFT | DLRUN_END | DLRUN_LEAD) export "$dlrun_name=$dlrun_value" ;;
+        DLRUN_RESUME_FROM | DLRUN_TIME_LEFT | DLRUN_END | DLRUN_LEAD | DLRUN_*_NODES | DLRUN_GLOBAL_BATCH | DLRUN_ACCUM_STEPS)
+            export "$dlrun_name=$dlrun_value" ;;
         esac
     done
     exec 9<&-

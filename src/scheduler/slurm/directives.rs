@@ -42,16 +42,15 @@ pub(super) fn requested(plan: &Plan) -> Vec<String> {
     let resources = &plan.resources;
     // GPUs of a task need a number of tasks beside them.
     let bare_gpus = resources.gpus_per_task.is_some() && resources.tasks.is_none();
-    let per_node = resources.tasks_per_node_asked || bare_gpus;
+    // With it Slurm gives as many nodes as the fewest hold tasks (22.05: one of `-N1-4 --ntasks-per-node=1`); one is its default.
+    let is_default = plan.elastic.is_some() && resources.tasks_per_node == 1;
+    let per_node = (resources.tasks_per_node_asked || bare_gpus) && !is_default;
     let mail = resources.mail.as_ref();
     let number = |number: u32| number.to_string();
     let mebibytes = |memory: Bytes| format!("{}M", memory.mebibytes_up());
     let options = [
         ("job-name", Some(plan.name.clone())),
-        (
-            "nodes",
-            resources.nodes_asked.then(|| number(resources.nodes)),
-        ),
+        ("nodes", resources.nodes_asked.then(|| range(plan))),
         ("ntasks", resources.tasks.map(number)),
         (
             "ntasks-per-node",
@@ -84,6 +83,16 @@ pub(super) fn requested(plan: &Plan) -> Vec<String> {
     let given = options.filter_map(|(name, value)| Some(format!("--{name}={}", value?)));
     let exclusive = resources.exclusive.then(|| "--exclusive".to_owned());
     given.chain(exclusive).collect()
+}
+
+/// The nodes of a start; of an elastic run as many as are free, unless a number was asked for (`dlrun scale`).
+fn range(plan: &Plan) -> String {
+    match &plan.elastic {
+        Some(elastic) if plan.scaled_to.is_none() => {
+            format!("{}-{}", elastic.nodes.0, elastic.nodes.1)
+        }
+        _ => plan.resources.nodes.to_string(),
+    }
 }
 
 /// Says whether an option handed through asks for generic resources: it is part of [`requested`].

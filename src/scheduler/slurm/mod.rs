@@ -112,6 +112,10 @@ impl Scheduler for Slurm {
         Some(standing::requeue(&self.commands, job))
     }
 
+    fn resize(&self, job: &JobId, nodes: u32) -> Option<Result<(), SchedulerError>> {
+        Some(standing::resize(&self.commands, &job.0, nodes))
+    }
+
     fn site(&self) -> Result<SiteModel, SchedulerError> {
         site::site(&self.commands)
     }

@@ -14,10 +14,24 @@ pub(super) fn standing(slurm: &Commands, job: &str) -> Option<Standing> {
 
 /// Puts the job back into the queue. Slurm ends what is left of it at once.
 pub(super) fn requeue(slurm: &Commands, job: &str) -> Result<(), SchedulerError> {
-    let ran = slurm.tool("scontrol").args(["requeue", job]).run();
+    scontrol(slurm, &["requeue", job], &format!("requeue job {job}"))
+}
+
+/// Gives a waiting job so many nodes.
+pub(super) fn resize(slurm: &Commands, job: &str, nodes: u32) -> Result<(), SchedulerError> {
+    let words = [
+        "update".to_owned(),
+        format!("JobId={job}"),
+        format!("NumNodes={nodes}"),
+    ];
+    let words = words.each_ref().map(String::as_str);
+    scontrol(slurm, &words, &format!("give job {job} {nodes} nodes"))
+}
+
+fn scontrol(slurm: &Commands, words: &[&str], what: &str) -> Result<(), SchedulerError> {
+    let ran = slurm.tool("scontrol").args(words).run();
     let done = ran.and_then(|output| output.require_success("scontrol"));
-    done.map(drop)
-        .map_err(|source| slurm.failed(&format!("requeue job {job}"), source))
+    done.map(drop).map_err(|source| slurm.failed(what, source))
 }
 
 fn shown(slurm: &Commands, what: &[&str]) -> Option<String> {

@@ -86,3 +86,51 @@ fn a_preempted_run_continues_and_a_cancelled_one_does_not() {
     expect_nothing_lost(&weak.text(), 30);
     assert_eq!(starts(&user.show(&weak.run)), 2);
 }
+
+#[test]
+#[ignore = "needs slurmctld: run tests/run"]
+fn an_elastic_run_continues_on_as_many_nodes_as_are_asked_for() {
+    let user = User::new();
+    let training = r#"echo "world $WORLD_SIZE of $DLRUN_MIN_NODES to $DLRUN_MAX_NODES, $DLRUN_ACCUM_STEPS steps a batch"; mkdir -p grown
+n=0; [ -z "$DLRUN_RESUME_FROM" ] || n=$(cat "$DLRUN_RESUME_FROM")
+trap 'if [ "$RANK" = 0 ]; then echo $n > grown/new.tmp; mv grown/new.tmp grown/$n; fi' USR1
+while [ $n -lt 60 ]; do sleep 1; n=$((n + 1)); [ "$RANK" != 0 ] || echo "Epoch $n/60 - 1s - loss: 0.1"; done"#;
+    let rest = format!(
+        "nodes = {{ min = 2, max = 3 }}\ntasks_per_node = 1\ncpus_per_task = 1\nwalltime = \"10m\"\n[workload]\nbatch_size = 24\n{}\n[elastic]\nbatch_per_rank = 4",
+        resume("grown")
+    );
+    let run = format!("{}\nlauncher = \"ddp\"", sh(training));
+    let submitted = user.submit(&user.job("grown", &run, &rest));
+    let begins_on = |nodes: u32, steps: u32| {
+        let line = format!("world {nodes} of 2 to 3, {steps} steps a batch");
+        until(&line, 90, || {
+            submitted
+                .text()
+                .lines()
+                .last()
+                .and_then(|_| submitted.text().contains(&line).then_some(()))
+        });
+        until("some work", 60, || {
+            submitted
+                .text()
+                .rsplit(&line)
+                .next()
+                .and_then(|text| text.contains("Epoch ").then_some(()))
+        });
+    };
+    let scale = |nodes: &str| user.dlrun(&["scale", &submitted.run, nodes]);
+    until("the first start", 90, || {
+        submitted.text().contains("Epoch ").then_some(())
+    });
+    let first = if submitted.text().contains("world 3 of") {
+        ("2", 2, 3)
+    } else {
+        ("3", 3, 2)
+    };
+    let _ = scale(first.0).ok();
+    begins_on(first.1, first.2);
+    assert_eq!(scale("4").code, 64, "beyond the range");
+    assert_eq!(user.wait(&submitted.run), 0, "{}", submitted.text());
+    assert_eq!(starts(&user.show(&submitted.run)), 2);
+    assert_eq!(scale("2").code, 66, "it is over");
+}

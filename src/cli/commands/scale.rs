@@ -1,0 +1,52 @@
+//! `dlrun scale`: continues an elastic run on another number of nodes.
+
+use serde::Serialize;
+
+use crate::app::error::{Error, failure};
+use crate::app::resume::{Scaled, scale};
+use crate::app::session::Session;
+use crate::app::track::Tracker;
+use crate::cli::args::Scale;
+use crate::job::RunId;
+
+/// What was asked for.
+#[derive(Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+pub(crate) struct ScaledRun {
+    run_id: RunId,
+    nodes: u32,
+    /// Whether the job waits and was changed; else it runs, and the run continues on that many nodes once its work is saved.
+    was_waiting: bool,
+}
+
+/// Runs the verb.
+pub(crate) fn run(session: &Session, args: &Scale) -> Result<u8, Error> {
+    let mut tracker = Tracker::open(session)?;
+    let run_id = tracker.find_going_on(&args.run)?;
+    let tracked = tracker.look_at(&run_id, false)?;
+    let nodes = args.nodes;
+    let was_waiting = match scale(session, &tracker, &tracked, nodes)? {
+        Scaled::Waiting => true,
+        Scaled::Running => false,
+        Scaled::Over => {
+            let state = tracked.status.state;
+            return Err(failure!(
+                Missing,
+                "run {run_id} is not waiting or running: it is {state}"
+            ));
+        }
+    };
+    let text = if was_waiting {
+        format!("{run_id} will start on {nodes} nodes\n")
+    } else {
+        format!("{run_id} is asked to save its work, and continues on {nodes} nodes\n")
+    };
+    session.answer(
+        &ScaledRun {
+            run_id,
+            nodes,
+            was_waiting,
+        },
+        &text,
+    )
+}
