@@ -513,6 +513,12 @@ fn other_node_ends_soon_when_the_first_is_lost() {
 
 #[test]
 #[ignore = "needs OpenPBS: DLRUN_TEST_OPENPBS_BIN, DLRUN_TEST_USER"]
+fn elastic_run_outlives_its_time_limit() {
+    Site::new().elastic_run_outlives_its_time_limit();
+}
+
+#[test]
+#[ignore = "needs OpenPBS: DLRUN_TEST_OPENPBS_BIN, DLRUN_TEST_USER"]
 fn cancelled_training_ends_on_all_nodes() {
     Site::new().cancel_ends_all_ranks();
 }

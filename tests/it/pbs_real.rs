@@ -94,6 +94,37 @@ pub(crate) trait Site {
     }
 
     /// The other node's dlrun waits for nobody once its ranks are over.
+    /// Begins on one node, is scaled to both, and outlives a time limit there.
+    fn elastic_run_outlives_its_time_limit(&self) {
+        let script = r#"mkdir -p ckpt; n=0; [ -z "$DLRUN_RESUME_FROM" ] || n=$(cat "$DLRUN_RESUME_FROM")
+echo "start $DLRUN_ATTEMPT: world $WORLD_SIZE at $n"
+trap 'if [ $RANK = 0 ]; then echo $n > ckpt/new.tmp; mv ckpt/new.tmp ckpt/$n; fi' USR1
+while [ $n -lt 40 ]; do sleep 1; n=$((n + 1)); done; echo "end $n""#;
+        let command = json!(["sh", "-c", script]);
+        let text = format!(
+            "name = \"long\"\n[run]\ncommand = {command}\nlauncher = \"ddp\"\n[image]\nnone = true\n[resources]\nnodes = {{ min = 1, max = 2 }}\nwalltime = \"40s\"\n[resume]\ncheckpoints = [\"ckpt/*\"]\nlead = \"20s\"\n[elastic]\n"
+        );
+        let file = self.path("long.toml");
+        fs::write(&file, text).expect("root may");
+        let submitted = self.answer(&["submit", "--json", &file.to_string_lossy()]);
+        let run = submitted["run_id"].as_str().expect("a run").to_owned();
+        let log = || String::from_utf8_lossy(&self.dlrun(&["logs", &run]).stdout).into_owned();
+        wait_for("the first start", || {
+            log().contains("start 0: world 1 at 0")
+        });
+        assert!(self.dlrun(&["scale", &run, "2"]).status.success());
+        assert_eq!(self.end_of(&run), Some(0), "{}", log());
+        let (shown, log) = (self.answer(&["show", "--json", &run]), log());
+        assert!(
+            log.contains("start 1: world 2 at ") && log.contains("end 40"),
+            "{log}"
+        );
+        assert!(
+            shown["attempts"].as_array().expect("a list").len() >= 3,
+            "{log}"
+        );
+    }
+
     fn other_node_ends_with_the_first(&self) {
         let script = "if [ $RANK = 0 ]; then sleep 1; kill -9 $PPID; fi; exec sleep 600";
         let began = Instant::now();

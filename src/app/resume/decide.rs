@@ -25,6 +25,8 @@ pub(super) struct Known<'a> {
     pub(super) hung: Option<String>,
     /// Nodes that `dlrun scale` asked for since this start began.
     pub(super) scale: Option<u32>,
+    /// Whether a node's supervisor was killed, so that nobody saw the program's end.
+    pub(super) is_interrupted: bool,
     /// Whether as many epochs ended as the program announced.
     pub(super) all_epochs: bool,
     /// Whether the job got a signal to end.
@@ -87,6 +89,12 @@ pub(super) fn verdict(known: &Known<'_>) -> (Verdict, String) {
             known.code
         );
         return (Verdict::Timeout, text);
+    }
+    if known.is_interrupted {
+        return (
+            Verdict::Node,
+            "dlrun's process beside the program was killed".to_owned(),
+        );
     }
     if known.is_preempted {
         return (
@@ -255,6 +263,7 @@ mod tests {
             is_recorded: true,
             hung: None,
             scale: None,
+            is_interrupted: false,
             all_epochs: false,
             was_terminated: false,
             is_preempted: false,

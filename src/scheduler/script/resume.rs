@@ -69,12 +69,13 @@ again() { # again CODE: decides whether the run continues, and sees to it
 unset DLRUN_RESUME_FROM DLRUN_TIME_LEFT DLRUN_END DLRUN_LEAD
 if [ -n "$dlrun_exe" ] && [ -n "$DLRUN_RUN_ID" ]; then
     exec 9< <(PATH=$dlrun_path:${PBS_O_PATH:-/usr/bin} "$dlrun_exe" exec --resume < /dev/null)
-    while IFS='=' read -r -t 100 -u 9 dlrun_name dlrun_value; do
-        case $dlrun_name in
+    while IFS= read -r -t 100 -u 9 dlrun_line; do
+        dlrun_value=${dlrun_line#*=}
+        case ${dlrun_line%%=*} in
         stop) dlrun_stop=$dlrun_value ;;
         code) dlrun_stop_code=$dlrun_value ;;
         DLRUN_RESUME_FROM | DLRUN_TIME_LEFT | DLRUN_END | DLRUN_LEAD | DLRUN_*_NODES | DLRUN_GLOBAL_BATCH | DLRUN_ACCUM_STEPS)
-            export "$dlrun_name=$dlrun_value" ;;
+            export "$dlrun_line" ;;
         esac
     done
     exec 9<&-

@@ -1,0 +1,223 @@
+//! What follows a start that has ended.
+
+use super::{Start, decide};
+use crate::app::error::{Error, failure};
+use crate::foundation::clock::now_ms;
+use crate::foundation::diagnostic::chain;
+use crate::job::{DependencyKind, JobId};
+use crate::launch::PlannedDependency;
+use crate::record::rundir::Reading;
+use crate::record::{
+    AttemptEnd, AttemptRecord, EpochNumbering, EventKind, Next, NodeRecord, NodeState, Status,
+    Verdict,
+};
+use crate::scheduler::{Standing, Submission, script};
+
+impl Start<'_> {
+    /// Decides what follows, notes it, and sees to it.
+    pub(super) fn end(&self, code: i32, signals: &str) -> Result<(), Error> {
+        let standing = self.standing();
+        let mut reading = self.run.outcome(self.attempt);
+        let status = self.status(&mut reading)?;
+        let begun = reading.outcome.attempt.clone();
+        let found = begun.as_ref().and_then(|attempt| attempt.found.clone());
+        let checkpoint = self.newest_after(&reading);
+        let known = decide::Known {
+            code,
+            was_terminated: ["TERM", "INT"].iter().any(|name| signals.contains(name)),
+            advanced: checkpoint.is_some() && checkpoint != found,
+            ..self.known(&reading, &status, standing)
+        };
+        let (verdict, evidence) = decide::verdict(&known);
+        let next = decide::next(&known, verdict, &self.ends());
+        let stops = reading
+            .outcome
+            .nodes
+            .iter()
+            .filter_map(|node| node.time_stop);
+        let mut end = AttemptEnd {
+            verdict,
+            evidence,
+            next: self.next(next.is_ok()),
+            why: next.unwrap_or_else(|why| why),
+            at_ms: now_ms(),
+            job_id: None,
+            advanced: known.advanced,
+            checkpoint,
+            save_seconds: stops.filter_map(|stop| stop.saved_seconds).reduce(f64::max),
+            node_hours: known.node_hours,
+        };
+        let resumes = begun.is_some_and(|attempt| attempt.resumes);
+        let note = |end: &AttemptEnd| {
+            let end = Some(end.clone());
+            let format = AttemptRecord::FORMAT;
+            let record = AttemptRecord {
+                format,
+                found: found.clone(),
+                resumes,
+                end,
+            };
+            self.run.write_attempt(self.attempt, &record)
+        };
+        // First: a job that is put back into the queue is ended at once. Where it cannot be written the run continues all the same.
+        let noted = note(&end);
+        self.say(&end);
+        let returns = standing.is_some_and(|it| it.is_preempted && it.comes_back);
+        if end.next != Next::Requeue || known.is_requeued || returns {
+            return Ok(noted?);
+        }
+        if let Err(error) = self.hand_back(&mut end) {
+            end.next = Next::Nothing;
+            end.why = format!(
+                "it should continue ({}), and cannot: {}",
+                end.why,
+                error.message()
+            );
+            self.say(&end);
+        }
+        Ok(note(&end)?)
+    }
+
+    /// What follows where another start does; whether the job can be requeued shows when it is tried.
+    fn next(&self, continues: bool) -> Next {
+        match continues {
+            false => Next::Nothing,
+            true if self.plan.scheduler.is_local() => Next::Restart,
+            true => Next::Requeue,
+        }
+    }
+
+    /// What records, marks and the scheduler say of the start.
+    fn known<'k>(
+        &'k self,
+        reading: &Reading,
+        status: &'k Status,
+        standing: Option<Standing>,
+    ) -> decide::Known<'k> {
+        let nodes = &reading.outcome.nodes;
+        let ended_ms = reading
+            .outcome
+            .end
+            .as_ref()
+            .map_or_else(now_ms, |end| end.at_ms);
+        let limit = self.context.time_limit;
+        let save_at_ms = limit.map(|(end, lead)| end.saturating_sub(lead) * 1000);
+        // How often this job was requeued before, by the number of this start.
+        let requeues = self.attempt.attempt.saturating_sub(self.plan.first_attempt);
+        let mut events = nodes.iter().flat_map(|node| &node.events);
+        let hung = events.find(|event| event.kind == EventKind::HangEnded);
+        let stops = nodes.iter().filter_map(|node| node.time_stop);
+        decide::Known {
+            resume: &self.resume,
+            starts: self.attempt.attempt + 1,
+            code: 0,
+            status,
+            time_stop: stops.max_by_key(|stop| (stop.signalled, stop.stopped)),
+            time_was_up: save_at_ms.is_some_and(|at| ended_ms >= at),
+            is_recorded: !nodes.is_empty(),
+            scale: self.scale_asked(reading),
+            hung: hung.map(|event| event.detail.clone()),
+            is_interrupted: nodes
+                .iter()
+                .any(|node| node.state == NodeState::Interrupted),
+            all_epochs: nodes.iter().any(trained_all),
+            was_terminated: false,
+            is_preempted: standing.is_some_and(|it| it.is_preempted),
+            is_requeued: standing.is_some_and(|it| it.requeues > requeues),
+            advanced: false,
+            node_hours: self.node_hours(),
+        }
+    }
+
+    /// Puts the job back into the queue, or submits one that continues it.
+    fn hand_back(&self, end: &mut AttemptEnd) -> Result<(), Error> {
+        let scheduler = self.session.scheduler(self.plan.scheduler)?;
+        let job = self
+            .job_name()
+            .ok_or_else(|| failure!(Internal, "the job does not know its id"))?;
+        let scaled = self
+            .scale_asked(&self.run.marks(self.attempt))
+            .filter(|_| end.verdict == Verdict::Scaled);
+        if end.verdict != Verdict::Preemption && scaled.is_none() {
+            match scheduler.requeue(&job) {
+                Some(Ok(())) => return Ok(()),
+                Some(Err(error)) => self.session.warning(&format!(
+                    "another job continues: {}",
+                    chain(&error).join(": ")
+                )),
+                None => {}
+            }
+        }
+        if self.plan.resources.array.is_some() {
+            return Err(failure!(
+                Config,
+                "an element of an array continues only where its job can be requeued"
+            ));
+        }
+        let mut record = self.run.read_run()?;
+        let mut plan = self.plan.clone();
+        if scaled.is_some() {
+            plan.scaled_to = scaled;
+            plan.resources.nodes = scaled.unwrap_or_default();
+        }
+        plan.first_attempt = self.attempt.attempt + 1;
+        plan.first_output_is_own = plan.has_own_output();
+        plan.output = record.output.clone().or(plan.output);
+        plan.resources.begin = None;
+        plan.resources.depends = vec![PlannedDependency {
+            kind: DependencyKind::AfterAny,
+            job_ids: vec![JobId(job)],
+        }];
+        let text = script::render_for_run(&plan, &record.run_id);
+        let name = format!("job.{}.sh", plan.first_attempt);
+        self.run.write_script(&name, &text)?;
+        let submission = Submission {
+            run_id: &record.run_id,
+            plan: &plan,
+            script: &self.run.path().join(name),
+            run_dir: self.run.path(),
+        };
+        let submitted = scheduler.submit(&submission)?;
+        end.next = Next::Resubmit;
+        end.job_id = Some(submitted.job_id.clone());
+        record.job_id = Some(submitted.job_id);
+        Ok(self.run.write_run(&record)?)
+    }
+
+    fn say(&self, end: &AttemptEnd) {
+        if end.verdict == Verdict::Finished {
+            return;
+        }
+        let what = match end.next {
+            Next::Nothing => "the run ends here",
+            _ => "the run continues",
+        };
+        let number = self.attempt.attempt + 1;
+        self.session.output.job_note(&format!(
+            "start {number} of this run ended: {}; {what}: {}",
+            end.evidence, end.why
+        ));
+    }
+
+    /// The number of nodes that `dlrun scale` asked for since this start began.
+    fn scale_asked(&self, reading: &Reading) -> Option<u32> {
+        let begun_ms = reading.outcome.start.as_ref()?.at_ms;
+        self.run
+            .scale()
+            .filter(|scale| scale.asked_at_ms > begun_ms)
+            .map(|scale| scale.nodes)
+    }
+}
+
+/// Whether a node saw the last of the epochs end that its program announced.
+fn trained_all(node: &NodeRecord) -> bool {
+    let progress = &node.progress;
+    let is_from_0 = progress.epoch_numbering == Some(EpochNumbering::ZeroBased);
+    let last = progress
+        .epochs
+        .last()
+        .map(|last| last.epoch.saturating_add(u64::from(is_from_0)));
+    progress
+        .epochs_announced
+        .is_some_and(|all| last.is_some_and(|last| last >= all))
+}
