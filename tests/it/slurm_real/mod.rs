@@ -14,7 +14,7 @@ mod model;
 mod mpi;
 mod options;
 mod plain;
-mod resume;
+pub(crate) mod resume;
 mod site;
 mod waiting;
 

@@ -134,3 +134,34 @@ while [ $n -lt 60 ]; do sleep 1; n=$((n + 1)); [ "$RANK" != 0 ] || echo "Epoch $
     assert_eq!(starts(&user.show(&submitted.run)), 2);
     assert_eq!(scale("2").code, 66, "it is over");
 }
+
+/// Requeues a run at random moments; it must end as if nobody had.
+pub(crate) fn interrupt_at_random(times: usize, mut below: impl FnMut(usize) -> usize) {
+    let user = User::new();
+    let steps = 60 * u64::try_from(times).expect("small") + 100;
+    let training = format!(
+        r#"n=0 h=7; [ -z "$DLRUN_RESUME_FROM" ] || read -r n h < "$DLRUN_RESUME_FROM"; mkdir -p ckpt
+while [ $n -lt {steps} ]; do sleep 0.05; n=$((n + 1)); h=$(((h * 31 + n) % 1000003))
+[ $((n % 10)) != 0 ] || {{ echo $n $h > ckpt/new.tmp; mv ckpt/new.tmp ckpt/$n; }}; done; echo "end $n $h""#
+    );
+    let rest = "walltime = \"1h\"\n[resume]\ncheckpoints = [\"ckpt/*\"]\nattempts = 1000\nwithout_progress = 1000";
+    let submitted = user.submit(&user.job("disturbed", &sh(&training), rest));
+    for _ in 0..times {
+        user.until_state(&submitted.run, "running");
+        std::thread::sleep(std::time::Duration::from_millis(
+            u64::try_from(below(8_000)).expect("small"),
+        ));
+        // It may be over by now.
+        let _ = user.run("scontrol", &["requeue", &submitted.job]);
+        if user.state(&submitted.run) == "completed" {
+            break;
+        }
+    }
+    assert_eq!(user.wait(&submitted.run), 0, "{}", submitted.text());
+    let end = (1..=steps).fold(7_u64, |hash, step| (hash * 31 + step) % 1_000_003);
+    assert!(
+        submitted.text().ends_with(&format!("end {steps} {end}\n")),
+        "{}",
+        submitted.text()
+    );
+}

@@ -87,3 +87,10 @@ fn a_job_in_its_time_limit_is_a_timeout() {
 fn a_job_whose_node_dies_is_a_node_failure() {
     slurm_real::let_a_node_die();
 }
+
+#[test]
+#[ignore = "soak tier: tests/run soak"]
+fn a_run_that_is_requeued_at_random_ends_as_if_it_had_not_been() {
+    let mut chance = Chance::new("resume");
+    slurm_real::resume::interrupt_at_random(count(4), |limit| chance.below(limit));
+}
