@@ -18,7 +18,7 @@ use crate::app::wait::{self, Watched};
 use crate::foundation::command::{find, is_python};
 use crate::foundation::units::Walltime;
 use crate::job::{EnvVar, JobState, Launcher, RunId};
-use crate::launch::Shape;
+use crate::launch::{Roles, Shape};
 use crate::plan::Plan;
 use crate::record::{NodeRecord, RankRecord, Status};
 
@@ -127,6 +127,8 @@ fn turn_into_check(plan: &mut Plan) {
     if plan.launcher == Launcher::Torchrun {
         plan.launcher = Launcher::Ddp;
     }
+    // The all-reduce is one of workers.
+    plan.roles = Roles::default();
     let seconds = PATIENCE.to_string();
     let words = [&program, "-c", START, plan.launcher.as_str(), &seconds];
     plan.command = words.map(str::to_owned).to_vec();

@@ -8,7 +8,9 @@ use super::output::OutputPattern;
 use super::spec::{Command, CpuBinding, EnvVar, Inherit, Launcher};
 use crate::foundation::diagnostic::Problem;
 use crate::foundation::toml_keys::keys;
-use crate::foundation::toml_keys::{Kind, Table, boolean, list, object, path, text, values, word};
+use crate::foundation::toml_keys::{
+    Kind, Table, boolean, count, list, object, path, text, values, word,
+};
 use crate::foundation::toml_reader::{Fields, Located};
 
 keys! {
@@ -31,6 +33,11 @@ keys! {
         modules: Vec<String> = or_default(modules()),
         /// How the command gets onto the nodes: once, on every node, or as the ranks of a distributed training.
         launcher: Option<Located<Launcher>> = located(launcher()),
+        /// The last rank evaluates, beside the training (`launcher = "tensorflow"`). The job ends when it has ended too.
+        evaluator: bool = or_default(boolean().or(false)),
+        /// So many ranks, the last ones but for the evaluator, are parameter servers (`launcher = "tensorflow"`). dlrun ends them,
+        /// and the workers, when the chief has ended.
+        parameter_servers: u32 = or_default(count(1000)),
         /// Whether each rank that dlrun starts is bound to its own CPUs.
         bind: CpuBinding = or_default(bind()),
         /// Allows `launcher = "none"` on more than one node.

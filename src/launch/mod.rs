@@ -19,7 +19,7 @@ pub use plan::{
     PlannedDependency, PlannedResources, PlannedStorage, Rejected, Source, Step,
 };
 pub use preview::{PlannedProcess, planned_processes, variables_kept};
-pub use ranks::{Meeting, NodeShare, Rank};
+pub use ranks::{Meeting, NodeShare, Rank, Roles};
 
 use crate::job::Launcher;
 

@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
 
+use super::ranks::Roles;
 use crate::foundation::units::{Bytes, Walltime};
 use crate::image::choice::Wanted;
 use crate::image::flags::Container;
@@ -231,6 +232,9 @@ pub struct Plan {
     pub conda: Option<Conda>,
     /// `none`, `each` or `mpi`.
     pub launcher: Launcher,
+    /// Ranks that do something else than training.
+    #[serde(default, skip_serializing_if = "crate::record::is_default")]
+    pub roles: Roles,
     /// What `srun --mpi` is given; `None`: the site's default holds.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub mpi: Option<String>,

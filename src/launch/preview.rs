@@ -22,7 +22,7 @@ pub struct PlannedProcess {
     pub rank: Option<u32>,
     /// Its number on its node.
     pub local_rank: Option<u32>,
-    /// `agent`, `scheduler` or `server`; `None`: a rank.
+    /// What it is beside the ranks that train ([`Worker::role`]); `None`: one of those.
     pub role: Option<&'static str>,
     /// Its variables; addresses (192.0.2.1, ..) and ports stand for those that are found when the job starts.
     pub variables: BTreeMap<&'static str, String>,
@@ -103,6 +103,7 @@ fn example(plan: &Plan) -> Meeting {
     Meeting {
         name: "RUN.0.0".to_owned(),
         nodes: (0..resources.nodes.max(1)).map(node).collect(),
+        roles: plan.roles,
     }
 }
 

@@ -48,6 +48,22 @@ pub struct Rank {
     pub cpus: Vec<u32>,
 }
 
+/// Ranks that do something else than training, the last ones of the table.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Roles {
+    /// Parameter servers.
+    pub parameter_servers: u32,
+    /// Whether the very last rank evaluates.
+    pub evaluator: bool,
+}
+
+impl std::fmt::Display for Roles {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let (servers, evaluators) = (self.parameter_servers, u32::from(self.evaluator));
+        write!(f, "{servers} ps, {evaluators} evaluator")
+    }
+}
+
 /// What all nodes agreed on.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Meeting {
@@ -55,6 +71,8 @@ pub struct Meeting {
     pub name: String,
     /// The nodes, in the order of the scheduler.
     pub nodes: Vec<NodeShare>,
+    /// What the last ranks are.
+    pub roles: Roles,
 }
 
 impl Meeting {
@@ -142,6 +160,7 @@ pub(super) mod tests {
         Meeting {
             name: "run.0".into(),
             nodes: (0..).zip(ranks).map(node).collect(),
+            roles: Roles::default(),
         }
     }
 

@@ -9,6 +9,7 @@ use super::{Plan, Rejected, compiler};
 use crate::config::{Origin, Settings};
 use crate::foundation::diagnostic::Problem;
 use crate::job::{Command, JobSpec, Launcher, Located, SchedulerKind, name_problem, output_of};
+use crate::launch::Roles;
 use crate::scheduler::adapter_for;
 use crate::{launch, observe::timing};
 
@@ -34,6 +35,7 @@ pub fn resolve(
     let (fewest, most) = spec.resources.node_bounds();
     resolver.launcher(if resolver.is_local() { fewest } else { most });
     resolver.resources(fewest);
+    resolver.roles();
     resolver.dialect();
     resolver.queue = resolver.final_queue();
     let identity = identity_of(spec, facts);
@@ -339,6 +341,27 @@ impl Resolver<'_> {
                 });
             }
         }
+    }
+
+    /// What the last ranks are. Parameter servers serve a chief and a worker.
+    fn roles(&mut self) {
+        let (servers, evaluator) = (self.spec.run.parameter_servers, self.spec.run.evaluator);
+        if servers == 0 && !evaluator {
+            return;
+        }
+        let fewest = 1 + u32::from(servers > 0) + servers + u32::from(evaluator);
+        let ranks = launch::Shape::for_plan(&self.plan).ranks();
+        let launcher = self.plan.launcher;
+        if launcher != Launcher::Tensorflow || ranks < fewest {
+            self.problems.push(Problem::of_file(format!(
+                "`run.parameter_servers` and `run.evaluator` need the launcher `tensorflow` and here {fewest} ranks: the job has `{launcher}` and {ranks}"
+            )));
+        }
+        self.plan.roles = Roles {
+            parameter_servers: servers,
+            evaluator,
+        };
+        self.decide("roles", self.plan.roles.to_string(), JOB_FILE);
     }
 
     /// Keras 3 trains under no strategy of several workers (keras-team/keras#20585, seen with TensorFlow 2.21).

@@ -7,6 +7,7 @@ use super::similar_runs::Ladder;
 use super::site_check::wanted;
 use crate::image::fingerprint;
 use crate::job::{Framework, Launcher, Provenance, kind_and_count};
+use crate::launch::Roles;
 use crate::record::{Asked, Identity};
 
 impl Resolver<'_> {
@@ -116,6 +117,8 @@ impl Resolver<'_> {
             "launcher",
             (launcher != Launcher::None).then(|| launcher.as_str().to_owned()),
         );
+        let roles = Some(self.plan.roles).filter(|roles| *roles != Roles::default());
+        add("roles", roles.map(|roles| roles.to_string()));
         add("tasks", resources.tasks.map(|tasks| tasks.to_string()));
         add("array", resources.array.as_ref().map(ToString::to_string));
         add("constraint", resources.constraint.clone());

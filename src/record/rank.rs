@@ -14,7 +14,7 @@ pub struct RankRecord {
     pub local_rank: u32,
     /// How many ranks there are in all.
     pub world_size: u32,
-    /// `agent`, `scheduler` or `server`; `None`: a rank.
+    /// `agent`, `scheduler`, `server`, `ps`, `worker` or `evaluator`; `None`: a rank that trains.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub role: Option<String>,
     /// When it was started, in Unix milliseconds UTC.

@@ -121,6 +121,63 @@ fn variables_of_the_user_are_kept_and_plan_says_so() {
 }
 
 #[test]
+fn workers_and_parameter_servers_end_with_the_chief() {
+    let env = TestEnv::new();
+    let script =
+        "case $TF_CONFIG in *'\"chief\"}'*|*'\"evaluator\"}'*) ;; *) exec sleep 600;; esac";
+    let launcher = "launcher = \"tensorflow\"\nparameter_servers = 1\nevaluator = true\n";
+    let of = |more: &str, nodes: u32| {
+        let resources = format!("[resources]\nnodes = {nodes}\nwalltime = \"5m\"\n");
+        env.job(script, &format!("{more}{resources}"))
+    };
+    let run = env.submit(&of(launcher, 4));
+    env.wait_state(&run, "completed");
+    let roles: Vec<Value> = ranks(&env, &run)
+        .iter()
+        .map(|rank| rank["role"].clone())
+        .collect();
+    assert_eq!(
+        roles,
+        [
+            Value::Null,
+            "worker".into(),
+            "ps".into(),
+            "evaluator".into()
+        ]
+    );
+    env.wait_quiet();
+
+    let refused = |file: &str, why: &str| {
+        let _ = env
+            .dlrun(["plan", "--scheduler", "local", file])
+            .run()
+            .code(65)
+            .warns(why);
+    };
+    refused(
+        &of(launcher, 3).to_string_lossy(),
+        "and here 4 ranks: the job has `tensorflow` and 3",
+    );
+    let ddp = of(&launcher.replace("tensorflow", "ddp"), 4);
+    refused(&ddp.to_string_lossy(), "need the launcher `tensorflow`");
+}
+
+#[test]
+fn parameter_server_that_fails_ends_the_run() {
+    let env = TestEnv::new();
+    let script = "case $TF_CONFIG in *'\"ps\"}'*) exit 7;; *) exec sleep 600;; esac";
+    let more = "launcher = \"tensorflow\"\nparameter_servers = 1\n[resources]\nnodes = 3\nwalltime = \"5m\"\n";
+    let run = env.submit(&env.job(script, more));
+    env.wait_state(&run, "failed");
+    let cause = env.show(&run)["status"]["cause"]["text"].to_string();
+    assert!(
+        cause.starts_with("\"the ps on ") && cause.contains("exit code 7"),
+        "{cause}"
+    );
+    env.wait_quiet();
+}
+
+#[test]
 fn each_launcher_gives_its_variables_to_every_rank() {
     let env = TestEnv::new();
     for (launcher, line, seen) in [

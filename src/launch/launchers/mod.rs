@@ -20,7 +20,7 @@ pub type Variables = Vec<(&'static str, String)>;
 pub struct Worker {
     /// Its rank; of an agent the first of its ranks, of a helper `None`.
     pub rank: Option<Rank>,
-    /// What it is, where it is no rank: `agent`, `scheduler`, `server`.
+    /// What it is, where it is no rank that trains: `agent`, `scheduler`, `server`, and TensorFlow's types of tasks.
     pub role: Option<&'static str>,
     /// Its variables.
     pub variables: Variables,
@@ -31,12 +31,17 @@ pub trait Launch: Sync {
     /// The variables of one rank.
     fn variables(&self, rank: &Rank, meeting: &Meeting) -> Variables;
 
+    /// What a rank is, where it does something else than training.
+    fn role(&self, _rank: &Rank, _meeting: &Meeting) -> Option<&'static str> {
+        None
+    }
+
     /// The processes of one node.
     fn workers(&self, node: usize, meeting: &Meeting) -> Vec<Worker> {
         let worker = |rank: Rank| Worker {
             variables: self.variables(&rank, meeting),
+            role: self.role(&rank, meeting),
             rank: Some(rank),
-            role: None,
         };
         meeting.ranks_of(node).map(worker).collect()
     }

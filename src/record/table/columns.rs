@@ -449,7 +449,7 @@ columns! {
         local_rank: Always WHOLE;
         /// Ranks in all.
         world_size: Always WHOLE;
-        /// `agent`, `scheduler` or `server`; null: a rank.
+        /// `agent`, `scheduler`, `server`, `ps`, `worker` or `evaluator`; null: a rank that trains.
         role: Optional TEXT;
         /// When it was started.
         started_at_ms: Always WHOLE;

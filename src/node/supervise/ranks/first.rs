@@ -249,6 +249,7 @@ impl First {
         self.tell_all(&ToNode::Table(Meeting {
             name: self.name.clone(),
             nodes,
+            roles: self.group.roles,
         }));
     }
 

@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 use std::path::PathBuf;
 
 use crate::job::Launcher;
-use crate::launch;
+use crate::launch::{self, Roles};
 use crate::node::supervise::context::Context;
 use crate::plan::Plan;
 
@@ -20,6 +20,7 @@ pub(in crate::node::supervise) const INTERNAL: [&str; 4] = [
 #[derive(Debug, Clone)]
 pub(in crate::node::supervise) struct Group {
     pub(super) launcher: Launcher,
+    pub(super) roles: Roles,
     /// Name of each node and its ranks, in the scheduler's order.
     pub(super) nodes: Vec<(String, u32)>,
     /// The nodes that this process starts ranks for: one, of a local job all.
@@ -52,6 +53,7 @@ impl Group {
         let (launcher, own, secret) = (Launcher::Ddp, vec![own], secret.to_owned());
         Self {
             launcher,
+            roles: Roles::default(),
             nodes,
             own,
             secret,
@@ -94,6 +96,7 @@ impl Group {
         }
         Ok(Self {
             launcher: plan.launcher,
+            roles: plan.roles,
             nodes: hosts
                 .into_iter()
                 .zip(tasks)

@@ -133,6 +133,7 @@ fn alone(agenda: &Agenda, news: &Sender<News>, said: &Receiver<ToFirst>) -> io::
         Meeting {
             name: agenda.name.clone(),
             nodes,
+            roles: agenda.newcomer.group.roles,
         },
         held,
         None,

@@ -278,7 +278,7 @@ impl Node<'_> {
         let share = worker
             .rank
             .as_ref()
-            .filter(|_| worker.role.is_none() && !self.group.is_alone());
+            .filter(|_| worker.role != Some("agent") && !self.group.is_alone());
         let is_own = |cpus: &&[u32]| each.is_some_and(|each| cpus.len() == each as usize);
         share
             .map(|rank| &*rank.cpus)
@@ -431,12 +431,14 @@ impl Node<'_> {
     fn ended(&mut self, place: usize) {
         let ranks_are_over = self.processes.ranks_are_over();
         let process: &Process = self.processes.at(place);
-        let (rank, exit) = (process.record.rank, process.record.exit);
+        let record = &process.record;
+        let (rank, exit) = (record.rank, record.exit);
         let is_asked = self
             .signalled_at
             .is_some_and(|at| at.elapsed() < self.grace + AFTER_STOP);
-        let role = process.record.role.clone().filter(|_| process.is_helper);
-        let is_of_use = !process.is_helper || !ranks_are_over;
+        let role = record.role.clone().filter(|role| role != "agent");
+        // One that is a rank serves other nodes too.
+        let is_of_use = !process.is_helper || rank < record.world_size || !ranks_are_over;
         let failed = exit.filter(|exit| !exit.is_success() && is_of_use && !is_asked);
         if let Some(exit) = failed.filter(|_| self.fall.is_none()) {
             self.fell(rank, role, exit);

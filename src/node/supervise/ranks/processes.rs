@@ -21,7 +21,7 @@ use crate::record::{ExitStatus, LAST_WORDS_BYTES, RankRecord, last_words};
 pub(super) struct Process {
     pub(super) pid: Pid,
     pub(super) record: RankRecord,
-    /// Helpers serve the ranks; the training is over without them.
+    /// Helpers serve the ranks, TensorFlow's workers and parameter servers their chief; the training is over without them.
     pub(super) is_helper: bool,
 }
 
@@ -69,7 +69,8 @@ impl Processes {
                 started_at_ms: now_ms(),
                 ..start.record
             },
-            is_helper: start.worker.rank.is_none(),
+            is_helper: start.worker.rank.is_none()
+                || matches!(start.worker.role, Some("ps" | "worker")),
         });
         Ok(())
     }
