@@ -282,7 +282,10 @@ fn add_epochs(tracked: &Tracked, rows: &mut Rows) {
 fn add_nodes(tracked: &Tracked, rows: &mut Rows) {
     let nodes = nodes(tracked);
     for node in nodes.iter().filter(|_| nodes.len() > 1) {
-        let epochs = format!("{} epochs", node.progress.epochs_completed);
+        let epochs = match node.progress.epochs_completed {
+            0 if !tracked.status.state.is_final() => "no epoch was read yet".to_owned(),
+            count => format!("{count} epochs"),
+        };
         let sure = peak_text(node.sure_memory_peak().is_some());
         let peak = node.usage.mem_peak_bytes;
         let memory = peak.map(|peak| format!("{} {sure}", Bytes(peak)));

@@ -155,8 +155,14 @@ fn unmeasured(view: &RunView<'_>, timing: Option<&Timing>) -> Vec<Unmeasured> {
             .any(|missing| missing.what == "timing")
     });
     if timing.is_none() && !is_unread {
-        let why = "no line of the output was recognised as the end of an epoch or a step; dlrun timings OUTPUT helps \
-                   to find a pattern";
+        let why = match view.status.state.is_final() {
+            true => {
+                "no line of the output was recognised as the end of an epoch or a step; dlrun timings OUTPUT helps \
+                 to find a pattern"
+            }
+            // A record is up to some minutes old.
+            false => "nothing was read yet that ends an epoch or a step",
+        };
         note("timing", why.to_owned());
     } else if let Some(timing) = timing
         && timing.samples_per_second.is_none()

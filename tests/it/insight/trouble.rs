@@ -124,6 +124,9 @@ fn a_run_without_timing_says_so_and_the_rest_is_there() {
     assert!(insight.timing.is_none() && !why_silent(&insight, "timing").is_empty());
     assert_eq!((limits(&insight).len(), insight.advice.len()), (1, 4));
     assert!(insight.used.gpu_energy_joules.is_some());
+    case.status.state = JobState::Running;
+    let yet = "nothing was read yet that ends an epoch or a step";
+    assert_eq!(why_silent(&case.insight(), "timing"), yet);
 }
 
 #[test]
