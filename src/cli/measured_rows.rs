@@ -85,9 +85,7 @@ fn of_node(name: &str, node: &NodeRecord, nodes: &[NodeRecord]) -> String {
 /// One line for the ranks of a distributed training: how many there are, and what one of them used.
 pub(super) fn add_ranks(nodes: &[NodeRecord], rows: &mut Rows) {
     let all = nodes.iter().flat_map(|node| &node.ranks);
-    let ranks: Vec<&RankRecord> = all
-        .filter(|rank| rank.role.as_deref().is_none_or(|role| role == "agent"))
-        .collect();
+    let ranks: Vec<&RankRecord> = all.filter(|rank| rank.rank < rank.world_size).collect();
     let Some(world) = ranks.iter().map(|rank| rank.world_size).max() else {
         return;
     };
@@ -95,6 +93,10 @@ pub(super) fn add_ranks(nodes: &[NodeRecord], rows: &mut Rows) {
         "{world} on {}",
         counted(nodes.len() as u64, "node")
     )];
+    let are_agents = ranks
+        .iter()
+        .all(|rank| rank.role.as_deref() == Some("agent"));
+    let each = if are_agents { "each agent" } else { "each" };
     let cpu: Vec<f64> = ranks.iter().filter_map(|rank| rank.cpu_seconds).collect();
     if let Some((least, most)) = cpu
         .iter()
@@ -103,7 +105,7 @@ pub(super) fn add_ranks(nodes: &[NodeRecord], rows: &mut Rows) {
         .zip(cpu.iter().copied().reduce(f64::max))
     {
         parts.push(format!(
-            "{} to {} of CPU time each",
+            "{} to {} of CPU time {each}",
             display_seconds(least),
             display_seconds(most)
         ));

@@ -201,9 +201,7 @@ fn first_to_fall(tracked: &Tracked) -> Option<(&NodeRecord, &RankRecord)> {
         let ranks = node.ranks.iter();
         ranks.map(move |rank| (node, rank))
     });
-    ranks.find(|(_, rank)| {
-        rank.fell_first && rank.rank < rank.world_size && rank.role.as_deref() != Some("agent")
-    })
+    ranks.find(|(_, rank)| rank.fell_first && rank.rank < rank.world_size)
 }
 
 /// What was run, with what request, in which software.

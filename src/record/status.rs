@@ -332,13 +332,12 @@ fn container_failure(outcome: &Outcome, status: &Status) -> Option<Cause> {
 fn first_rank_to_fall(outcome: &Outcome, status: &Status) -> Option<Cause> {
     let of_node = |node: &NodeRecord| {
         let rank = node.ranks.iter().find(|rank| rank.fell_first)?;
-        let helper = rank.role.as_ref().filter(|role| *role != "agent");
         // The first rank of a node has the node's output; helpers write into it too, so its last line may be another's.
-        let is_its = rank.output.is_none() && helper.is_none();
+        let is_its = rank.output.is_none() && rank.rank < rank.world_size;
         let of_node = node.last_words.last().filter(|_| is_its);
         let said = rank.last_words.as_ref().or(of_node);
         let said = said.map(|words| format!(": {words}"));
-        let who = helper.map_or_else(
+        let who = rank.role.as_ref().map_or_else(
             || format!("rank {}", rank.rank),
             |role| format!("the {role}"),
         );

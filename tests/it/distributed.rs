@@ -212,11 +212,21 @@ fn each_launcher_gives_its_variables_to_every_rank() {
 #[test]
 fn output_of_a_rank_that_an_agent_starts_is_the_agents() {
     let env = TestEnv::new();
-    let _ = env
-        .fake("python3")
-        .hook("echo agent $PET_NODE_RANK of $PET_NNODES, $PET_NPROC_PER_NODE ranks");
+    let _ = env.fake("python3").hook(
+        "echo agent $PET_NODE_RANK of $PET_NNODES, $PET_NPROC_PER_NODE ranks; [ $PET_NODE_RANK = 1 ] || { echo > said; exit; }; \
+         until [ -e said ]; do sleep 0.02; done; exit 1",
+    );
     let run = job(&env, "true", "torchrun", "nodes = 2\ntasks_per_node = 2");
-    env.wait_state(&run, "completed");
+    env.wait_state(&run, "failed");
+    let shown = env.dlrun(["show", &run]).run().code(0).text();
+    for text in [
+        "cause      the agent on ",
+        "ranks      4 on ",
+        "of CPU time each agent",
+        " --rank 2` shows",
+    ] {
+        assert!(shown.contains(text), "{text}: {shown}");
+    }
     let log = |rank: &str| env.dlrun(["logs", &run, "--rank", rank]).run();
     for (rank, agent) in [("0", 0), ("1", 0), ("2", 1), ("3", 1)] {
         let text = log(rank).code(0).text();

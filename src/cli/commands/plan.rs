@@ -82,9 +82,10 @@ fn ranks_text(processes: &[PlannedProcess]) -> String {
         ));
     }
     if let Some(first) = processes.iter().find(|process| process.rank == Some(0)) {
-        lines.push(
-            "  rank 0 finds, with addresses and ports of the nodes that the job gets:".to_owned(),
-        );
+        let role = first.role.unwrap_or("rank");
+        lines.push(format!(
+            "  {role} 0 finds, with addresses and ports of the nodes that the job gets:"
+        ));
         lines.extend(
             first
                 .variables

@@ -436,7 +436,7 @@ impl Node<'_> {
         let is_asked = self
             .signalled_at
             .is_some_and(|at| at.elapsed() < self.grace + AFTER_STOP);
-        let role = record.role.clone().filter(|role| role != "agent");
+        let role = record.role.clone();
         // One that is a rank serves other nodes too.
         let is_of_use = !process.is_helper || rank < record.world_size || !ranks_are_over;
         let failed = exit.filter(|exit| !exit.is_success() && is_of_use && !is_asked);
