@@ -43,6 +43,9 @@ pub struct RankRecord {
     /// Its GPUs, where each rank has its own: `0`, or `GPU-...`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub gpus: Option<String>,
+    /// `OMP_NUM_THREADS` as it found it, dlrun's or the user's; of a list the first.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub omp_num_threads: Option<u32>,
     /// Epochs that it finished, by what it printed.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub epochs: Option<u64>,

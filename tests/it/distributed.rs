@@ -63,6 +63,11 @@ fn local_nodes_are_groups_of_ranks_and_each_has_its_own_output() {
         .filter_map(|rank| rank["rank"].as_u64())
         .collect();
     assert_eq!(numbers, [0, 1, 2]);
+    let threads = ranks(&env, &run)[2]["omp_num_threads"].to_string();
+    assert!(
+        log("2").contains(&format!(" threads {threads}\n")),
+        "{threads}"
+    );
     let _ = env.dlrun(["show", &run]).run().code(0).says("ranks");
     let _ = env
         .dlrun(["export", "--what", "ranks", "--format", "jsonl"])

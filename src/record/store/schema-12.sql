@@ -17,6 +17,7 @@ CREATE TABLE rank (
     cpu_seconds REAL,
     mem_peak_bytes INTEGER,
     gpus TEXT,
+    omp_num_threads INTEGER,
     epochs INTEGER,
     epoch_seconds REAL,
     epoch_source TEXT,

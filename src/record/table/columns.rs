@@ -471,6 +471,8 @@ columns! {
         mem_peak_bytes: Optional WHOLE;
         /// Its GPUs, if each rank has its own.
         gpus: Optional TEXT;
+        /// `OMP_NUM_THREADS` as it found it, dlrun's or the user's; of a list the first.
+        omp_num_threads: Optional WHOLE;
         /// Epochs that it finished.
         epochs: Optional WHOLE;
         /// Median time of its epochs but the first.

@@ -57,6 +57,8 @@ const BY_SIGNAL: i32 = 128;
 /// The group cannot be formed: as for a scheduler that is not reached.
 const NO_GROUP: i32 = 69;
 
+/// Each rank's share of the CPUs, unless it is set already.
+const OMP_THREADS: &str = "OMP_NUM_THREADS";
 /// Variables by which programs find the network; those that are set already stay.
 const INTERFACES: [&str; 2] = ["GLOO_SOCKET_IFNAME", "NCCL_SOCKET_IFNAME"];
 
@@ -248,6 +250,11 @@ impl Node<'_> {
             // Two programs that tell of the same epochs would count them twice.
             removals.push(events::VARIABLE.into());
         }
+        let variables = self.variables(worker, node, meeting);
+        let mut given = variables.iter();
+        let given = given.find(|(name, _)| name == OMP_THREADS);
+        let threads = given.map(|(_, value)| value.clone());
+        let threads = threads.or_else(|| std::env::var_os(OMP_THREADS));
         let record = RankRecord {
             rank: number,
             local_rank: rank.map_or(0, |rank| rank.local),
@@ -256,13 +263,15 @@ impl Node<'_> {
             gpus: rank
                 .map(|rank| rank.gpus.join(","))
                 .filter(|gpus| !gpus.is_empty()),
+            omp_num_threads: threads
+                .and_then(|threads| threads.to_str()?.split(',').next()?.trim().parse().ok()),
             output: followed.map(|path| path.to_string_lossy().into_owned()),
             ..RankRecord::default()
         };
         self.processes.start(Start {
             worker,
             argv: self.argv,
-            variables: self.variables(worker, node, meeting),
+            variables,
             removals,
             output,
             record,
@@ -306,8 +315,8 @@ impl Node<'_> {
         variables.retain(|(name, _)| !is_users(name) && (*name != "SLURM_JOB_ID" || !is_set(name)));
         if let Some(rank) = &worker.rank {
             let own = meeting.nodes.get(node).filter(|node| !node.cpus.is_empty());
-            if !is_set("OMP_NUM_THREADS") && own.is_some() {
-                variables.push(("OMP_NUM_THREADS", rank.cpus.len().max(1).to_string()));
+            if !is_set(OMP_THREADS) && own.is_some() {
+                variables.push((OMP_THREADS, rank.cpus.len().max(1).to_string()));
             }
             // Groups on one machine share its GPUs.
             let gpus = own
