@@ -5,6 +5,7 @@
 
 mod attempt_end;
 mod cause;
+mod cause_of_end;
 mod conditions;
 mod container;
 mod described;
@@ -23,6 +24,7 @@ mod notice;
 mod packed_column;
 mod point;
 mod rank;
+mod resolve;
 mod row;
 mod run;
 pub mod rundir;
@@ -58,6 +60,7 @@ pub use notice::{NOTICE_TAIL_BYTES, Notice, find_notice, notices};
 pub use packed_column::SeriesError;
 pub use point::{MAX_POINTS, MetricPoint, MetricValue, PointKind};
 pub use rank::{RankRecord, Straggler};
+pub use resolve::resolve;
 pub use row::{decode_row, encode_row};
 pub use run::{ArrayPart, RunRecord, Sentinel};
 pub use sample::{
@@ -69,7 +72,7 @@ pub use series::{
     decode_segment_within, encode_segments, segment_cells,
 };
 pub use start::{EpochFigures, Hardware, NodeMeasure, Situation, Start, Submitted};
-pub use status::{ElementCounts, Outcome, QueueEntry, RunRow, Status, resolve};
+pub use status::{ElementCounts, Outcome, QueueEntry, RunRow, Status};
 pub use table::{Cell, Field, FieldType, MAX_NAME_BYTES, Role, Table};
 pub use target::{NodeBench, Spread, TargetRecord};
 pub use timing::{
