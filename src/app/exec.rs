@@ -10,6 +10,7 @@ use crate::foundation::command::{CommandError, replace_by};
 use crate::image::flags::Container;
 use crate::job::SchedulerVariables;
 use crate::node::supervise::{self, Closed, Context, NoEntry};
+use crate::record::NOT_MET;
 use crate::scheduler::{local, script};
 
 /// Gives a run id to a job that came through `dlrun render`, and prints it.
@@ -62,7 +63,7 @@ pub(crate) fn ranks(output: Output, command: &[OsString]) -> Result<u8, Error> {
     match supervise::run_ranks(command, &context(), &say) {
         Ok(code) => Ok(u8::try_from(code).unwrap_or(125)),
         Err((code, why)) => {
-            output.failure(&failure!(Unreachable, "the ranks are not started: {why}"));
+            output.failure(&failure!(Unreachable, "{NOT_MET}{why}"));
             Ok(u8::try_from(code).unwrap_or(125))
         }
     }

@@ -7,6 +7,8 @@ use super::{Cause, CauseKind, ExitStatus, ending};
 const FELL: &str = " failed first: ";
 /// How a rank says that it does not start; the batch script has it.
 const NOT_STARTED: &str = "dlrun: error: rank ";
+/// What dlrun says where the nodes of a distributed training did not meet, before why.
+pub const NOT_MET: &str = "the ranks are not started: ";
 /// `srun`'s words for signals, those of `strsignal(3)`; ` (core dumped)` may follow.
 const SIGNALS: [(&str, i32); 7] = [
     ("Aborted", 6),
@@ -21,10 +23,13 @@ const SIGNALS: [(&str, i32); 7] = [
 const NO_PMIX: &str = "OMPI was not built with SLURM's PMI support";
 const PMIX_HINT: &str = "srun gave Open MPI no PMIx; set SLURM_MPI_TYPE = \"pmix\" in `run.env` if `srun --mpi=list` has it";
 
-/// What ended a run, by a line of a node's last words: the rank that failed first, or one that did not start.
+/// What ended a run, by a line of a node's last words: the rank that failed first, or why some did not start.
 pub(super) fn cause_in(line: &str) -> Option<Cause> {
     if let Some(at) = line.find(NOT_STARTED) {
         return Some(Cause::setup(&line[at + "dlrun: error: ".len()..]));
+    }
+    if let Some((_, why)) = line.split_once(NOT_MET) {
+        return Some(Cause::setup(why));
     }
     let is_rank = ["rank ", "ranks ", "a rank "]
         .iter()
@@ -282,6 +287,7 @@ fn of_hydra(lines: &[&str]) -> Option<Fallen> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::record::last_words;
 
     const STEP: &str =
         "slurmstepd-n1: error: *** STEP 70002.0 ON n1 CANCELLED AT 2026-11-27T02:08:18 ***";
@@ -364,6 +370,19 @@ mod tests {
         ] {
             assert_eq!(first_rank_to_fall(&text).as_deref(), Some(expected), "{text}");
         }
+    }
+
+    #[test]
+    fn node_that_did_not_come_is_the_cause() {
+        let line =
+            format!("error: {NOT_MET}n3 did not come to the meeting of the nodes within 10 s");
+        let said = format!("{line}\nsrun: error: n1: task 0: Exited with exit code 69\n");
+        let words = last_words(said.as_bytes(), ExitStatus::Code(69));
+        let cause = cause_in(words.last().expect("a line")).expect("a cause");
+        let expected =
+            "dlrun could not start it: n3 did not come to the meeting of the nodes within 10 s";
+        assert_eq!((cause.kind, &*cause.text), (CauseKind::Setup, expected));
+        assert!(last_words(said.as_bytes(), ExitStatus::Code(1)).is_empty());
     }
 
     #[test]
