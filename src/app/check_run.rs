@@ -8,7 +8,9 @@ use std::path::Path;
 
 use serde::{Deserialize, Serialize};
 
+use crate::app::cancel::cancel;
 use crate::app::error::{Error, Kind, failure};
+use crate::app::interrupt;
 use crate::app::job::load::Job;
 use crate::app::job::submit::{new_run_id, prepare, submit};
 use crate::app::session::Session;
@@ -101,14 +103,22 @@ pub(crate) fn run(session: &Session, job: &mut Job) -> Result<RunChecked, Error>
     prepare(session, job)?;
     job.build_image(session)?;
     turn_into_check(&mut job.plan);
+    interrupt::take();
     let (record, _) = submit(session, job, new_run_id()?)?;
     session.note(&format!("checking on the nodes with run {}", record.run_id));
     let mut tracker = Tracker::open(session)?;
     let watched = Watched::new(&record, &job.plan);
-    let tracked =
-        wait::until_over(session, &mut tracker, vec![watched], None).map_err(|error| {
+    let tracked = match wait::until_over(session, &mut tracker, vec![watched], None) {
+        // The job is the check's alone.
+        Err(error) if error.kind == Kind::TryAgain => {
+            let job = cancel(session, &tracker, &record, None)?;
+            let message = format!("interrupted; the check's job {job} was cancelled");
+            return Err(Error::new(Kind::TryAgain, message));
+        }
+        waited => waited.map_err(|error| {
             error.hinted(format!("`dlrun cancel {}` ends the check", record.run_id))
-        })?;
+        })?,
+    };
     let tracked = tracked.into_iter().next();
     let tracked = tracked.ok_or_else(|| failure!(Internal, "the check's run vanished"))?;
     let ranks = answers(&tracked);

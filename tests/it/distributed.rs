@@ -323,7 +323,10 @@ fn plan_warns_of_more_ranks_than_cpus_and_of_a_launcher_that_does_not_fit() {
 /// As much of PyTorch as `check --run` asks for, with a sum that is right where all ranks have the same world.
 const TORCH: &str = "\
 __version__ = '0-fake'
-import os
+import os, time
+if 'HANGS' in os.environ:
+    print(file=open('hangs', 'w'), flush=True)
+    time.sleep(600)
 class cuda:
     is_available = staticmethod(lambda: False)
 class Ones:
@@ -368,6 +371,12 @@ fn check_with_run_tries_the_framework_on_all_ranks() {
         .run()
         .code(10)
         .says("sees a world of 3, and 4 ranks were started");
+    let hangs = ["check", "--run", &file, "--set", "run.env.HANGS=\"1\""];
+    let checking = env.dlrun(hangs).start();
+    env.wait_file("hangs");
+    checking.signal(nix::sys::signal::Signal::SIGINT);
+    let _ = checking.finish().code(75).warns("was cancelled");
+    env.wait_quiet();
     let alone = env
         .job("true", "launcher = \"none\"\n")
         .to_string_lossy()

@@ -2,12 +2,12 @@
 
 use serde::Serialize;
 
+use crate::app::cancel;
 use crate::app::error::{Error, ErrorAnswer, Kind};
 use crate::app::session::Session;
-use crate::app::track::{Tracked, Tracker, job_ref};
+use crate::app::track::{Tracked, Tracker};
 use crate::cli::args::Cancel;
 use crate::cli::summary::Runs;
-use crate::foundation::clock::now_ms;
 use crate::job::{ArraySpec, JobState, RunId};
 
 /// What was done to a run.
@@ -118,22 +118,10 @@ fn cancel(
         };
         return Ok((cancelled, line));
     }
-    let run = tracker.state.run(&record.run_id)?;
-    let Some(job) = job_ref(&run, record) else {
-        let message = format!("run {} has no job id yet", record.run_id);
-        return Err(Error::new(Kind::Missing, message)
-            .hinted("look for it with the scheduler's own commands, by its name"));
-    };
     let elements = left.map(|elements| ArraySpec::of(&elements, None));
-    let asked_at_ms = now_ms();
-    let scheduler = session.scheduler(record.scheduler)?;
-    scheduler.cancel(&job, elements.as_ref())?;
-    // Remembered beside the run: schedulers forget why a job ended.
-    if let Err(error) = run.write_cancel(asked_at_ms, elements.as_ref()) {
-        session.warning(&format!("the cancel could not be recorded: {error}"));
-    }
+    let job = cancel::cancel(session, tracker, record, elements.as_ref())?;
     let of = elements.as_ref().map(elements_of).unwrap_or_default();
-    let (scheduler, name, job) = (record.scheduler.as_str(), &record.name, &job.job_id);
+    let (scheduler, name) = (record.scheduler.as_str(), &record.name);
     let line = format!("asked {scheduler} to cancel {of}{id} ({name}, job {job})\n");
     cancelled.elements = elements;
     Ok((cancelled, line))
