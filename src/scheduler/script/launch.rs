@@ -4,7 +4,7 @@ use std::fmt::Write as _;
 
 use super::{quoted, resume};
 use crate::image::{flags, runtime};
-use crate::job::{Launcher, SchedulerKind};
+use crate::job::Launcher;
 use crate::launch::{Plan, Shape, launcher_for};
 use crate::scheduler::adapter_for;
 
@@ -43,7 +43,7 @@ pub(super) fn command(script: &mut String, plan: &Plan) {
     let shape = Shape::for_plan(plan);
     let is_checked = plan.launcher == Launcher::Mpi && plan.image.is_none() && shape.ranks() > 1;
     if is_checked {
-        script.push_str(&rank_check(plan.scheduler, shape.ranks()));
+        script.push_str(&rank_check(plan, shape.ranks()));
     }
     let (mut each, mut ranks) = (String::new(), String::new());
     if plan.launcher.runs_on_each_node() {
@@ -140,9 +140,9 @@ exec "$@"' dlrun "$dlrun_exe" "$dlrun_image" "${#dlrun_container[@]}" "${dlrun_c
 
 /// A rank whose program is known to see a world of one does not start. It is known only where the program's MPI comes with no PMI
 /// library and what starts the ranks left nothing of what this MPI asks for. Open MPI 4 knows others than PMIx by
-/// components of their own, Open MPI 5 none. Rank 0 speaks for all: the others wait, and are ended with it.
-fn rank_check(scheduler: SchedulerKind, world: u32) -> String {
-    let (starter, hint) = if scheduler.has_steps() {
+/// components of their own, Open MPI 5 none. The first node looks at the program for all ranks. Rank 0 speaks for all: the others wait, and are ended with it.
+fn rank_check(plan: &Plan, world: u32) -> String {
+    let (starter, hint) = if plan.scheduler.has_steps() {
         (
             "srun",
             "set SLURM_MPI_TYPE in run.env to a type of `srun --mpi=list` that it knows: pmi2 for MPICH, pmix for Open MPI",
@@ -156,38 +156,41 @@ fn rank_check(scheduler: SchedulerKind, world: u32) -> String {
     RANK.replace("@STARTER@", starter)
         .replace("@HINT@", &hint.replace('`', "\\`"))
         .replace("@WORLD@", &world.to_string())
+        .replace("@PROGRAM@", &quoted_words(plan.command.first()))
 }
 
 const RANK: &str = r#"
-dlrun_rank=(/bin/bash -p -c '
-dlrun_pmi=${!PMI_@}${!PALS_@}${!I_MPI_PMI@} dlrun_mpi=
-dlrun_pmix=${PMIX_NAMESPACE-}${OMPI_COMM_WORLD_SIZE-}${!FLUX_@}
-if [ -z "$dlrun_pmi" ] || [ -z "$dlrun_pmix" ]; then
-    dlrun_libs=$(ldd "$(type -P -- "$1")" 2> /dev/null)
-    case $dlrun_libs in
-        *"not found"* | *libpmi[._2]*) ;;
-        *libopen-pal.so.[89][0-9]*) [ -n "$dlrun_pmix" ] || dlrun_mpi="Open MPI" ;;
-        *libopen-pal.so.40*)
-            [[ $dlrun_libs =~ libmpi\.so\.40\ =\>\ ([^ ]+) ]] && dlrun_libs=$(readlink -f "${BASH_REMATCH[1]}")
-            dlrun_libs=$(shopt -s nullglob; cd "${dlrun_libs%/*}" 2> /dev/null && echo openmpi*/mca_pmix_* openmpi*/lib/*/mca_pmix_*)
-            case $dlrun_libs in
-                "" | *_s[12].* | *_cray.*) ;;
-                *) [ -n "$dlrun_pmix" ] || dlrun_mpi="Open MPI" ;;
-            esac
-            ;;
-        *libopen-pal* | *libpmix*) ;;
-        *libmpich.so.* | *libmpi.so.12*) [ -n "$dlrun_pmi" ] || dlrun_mpi=MPICH ;;
-    esac
-fi
-if [ -n "$dlrun_mpi" ]; then
+dlrun_mpi= dlrun_rank=()
+dlrun_libs=$(ldd "$(type -P -- @PROGRAM@)" 2> /dev/null)
+case $dlrun_libs in
+    *"not found"* | *libpmi[._2]*) ;;
+    *libopen-pal.so.[89][0-9]*) dlrun_mpi="Open MPI" ;;
+    *libopen-pal.so.40*)
+        [[ $dlrun_libs =~ libmpi\.so\.40\ =\>\ ([^ ]+) ]] && dlrun_libs=$(readlink -f "${BASH_REMATCH[1]}")
+        dlrun_libs=$(shopt -s nullglob; cd "${dlrun_libs%/*}" 2> /dev/null && echo openmpi*/mca_pmix_* openmpi*/lib/*/mca_pmix_*)
+        case $dlrun_libs in
+            "" | *_s[12].* | *_cray.*) ;;
+            *) dlrun_mpi="Open MPI" ;;
+        esac
+        ;;
+    *libopen-pal* | *libpmix*) ;;
+    *libmpich.so.* | *libmpi.so.12*) dlrun_mpi=MPICH ;;
+esac
+[ -z "$dlrun_mpi" ] || dlrun_rank=(/bin/bash -p -c '
+case $1 in
+    MPICH) dlrun_given=${!PMI_@}${!PALS_@}${!I_MPI_PMI@} ;;
+    *) dlrun_given=${PMIX_NAMESPACE-}${OMPI_COMM_WORLD_SIZE-}${!FLUX_@} ;;
+esac
+if [ -z "$dlrun_given" ]; then
     dlrun_at=${SLURM_PROCID:-${OMPI_COMM_WORLD_RANK:-${PMI_RANK:-0}}}
     trap "exit 66" TERM
     [ "$dlrun_at" = 0 ] || sleep 3
-    echo "dlrun: error: rank $dlrun_at on ${SLURMD_NODENAME:-$(uname -n)} would see a world of 1, not of @WORLD@: $1 needs $dlrun_mpi, and @STARTER@ starts its ranks for another MPI; @HINT@" >&2
+    echo "dlrun: error: rank $dlrun_at on ${SLURMD_NODENAME:-$(uname -n)} would see a world of 1, not of @WORLD@: $2 needs $1, and @STARTER@ starts its ranks for another MPI; @HINT@" >&2
     exit 66
 fi
-unset dlrun_pmi dlrun_pmix dlrun_mpi dlrun_libs
-exec -- "$@"' dlrun)
+unset dlrun_given
+shift
+exec -- "$@"' dlrun "$dlrun_mpi")
 "#;
 
 /// Starts the command and passes signals on; leaves its exit code in `dlrun_code`. What follows a node's `exec` is the
