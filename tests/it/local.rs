@@ -227,6 +227,27 @@ fn job_is_detached_from_the_shell_that_submitted_it() {
 }
 
 #[test]
+fn end_that_the_runner_is_about_to_write_down_is_no_fault() {
+    let env = TestEnv::new();
+    let run = held(&env, "job");
+    env.wait_state(&run, "running");
+    let runner = env.processes_with("local-run")[0];
+    kill(runner, Signal::SIGSTOP).expect("it runs");
+    release(&env, "job");
+    wait_for("the end", || {
+        env.show(&run)["status"]["raw_state"] == "ending"
+    });
+    assert_eq!(reason_of(&env, &run), "");
+    let mark = env.run_dir(&run).join("0.0/end.json");
+    let aside = mark.with_extension("aside");
+    fs::rename(&mark, &aside).expect("the script left it");
+    assert!(reason_of(&env, &run).contains("is there room in the state directory?"));
+    fs::rename(&aside, &mark).expect("it is there");
+    kill(runner, Signal::SIGCONT).expect("it runs");
+    env.wait_state(&run, "completed");
+}
+
+#[test]
 fn killed_runner_does_not_take_the_job_with_it() {
     let env = TestEnv::new();
     let id = held(&env, "a");

@@ -238,8 +238,11 @@ impl Local {
                 held.then(|| self.waits_for(&ticket, look)),
             ),
             (Phase::Running, _) if held && !shell_alive => {
+                // Where its script could leave its mark, there is room: its runner ends what the job left, and writes the end down.
+                let is_marked = job.run_dir.join("0.0/end.json").exists();
                 let why = "it has ended, and its runner tries to write that down: is there room in the state directory?";
-                (JobState::Running, "ending", Some(why.to_owned()))
+                let why = (!is_marked).then(|| why.to_owned());
+                (JobState::Running, "ending", why)
             }
             (Phase::Running, _) if held || shell_alive => {
                 (JobState::Running, "running", ticket.warning.clone())
