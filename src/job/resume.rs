@@ -58,6 +58,17 @@ vocabulary! {
     }
 }
 
+/// Variables of one start of a run, which another run does not inherit.
+pub const OF_ONE_START: [&str; 7] = [
+    "DLRUN_RESUME_FROM",
+    "DLRUN_TIME_LEFT",
+    "DLRUN_WORLD_NODES",
+    "DLRUN_MIN_NODES",
+    "DLRUN_MAX_NODES",
+    "DLRUN_GLOBAL_BATCH",
+    "DLRUN_ACCUM_STEPS",
+];
+
 /// What `{checkpoint}` stands for is the newest complete checkpoint.
 pub const CHECKPOINT: &str = "{checkpoint}";
 

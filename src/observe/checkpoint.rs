@@ -70,11 +70,15 @@ impl Checkpoints {
         found
     }
 
-    /// The newest complete one that `fits`.
+    /// The newest complete one that `fits`; it is given whether marker or format show that a checkpoint is complete.
     #[must_use]
-    pub fn newest(&self, fits: impl Fn(&Checkpoint) -> bool) -> Option<Checkpoint> {
+    pub fn newest(&self, fits: impl Fn(&Checkpoint, bool) -> bool) -> Option<Checkpoint> {
         let mut all = self.all().into_iter();
-        all.find(|checkpoint| fits(checkpoint) && is_whole(Path::new(&checkpoint.path)))
+        all.find(|checkpoint| {
+            let shown = shows_completeness(Path::new(&checkpoint.path));
+            let shown = shown.map(|is_shown| is_shown || self.marker.is_some());
+            shown.is_some_and(|is_shown| fits(checkpoint, is_shown))
+        })
     }
 
     fn read(&self, path: &Path) -> Option<Checkpoint> {
@@ -153,25 +157,29 @@ fn of_directory(dir: &Path) -> (u64, u64) {
     (newest_ms, bytes)
 }
 
-/// Whether a file is whole, as far as its format shows it.
-fn is_whole(path: &Path) -> bool {
-    let Ok(facts) = fs::metadata(path) else {
-        return false;
-    };
-    facts.is_dir() || zip_is_whole(path, facts.len()).unwrap_or(false)
+/// Whether a file's format shows that it is complete; `None`: it shows that it is not.
+fn shows_completeness(path: &Path) -> Option<bool> {
+    let facts = fs::metadata(path).ok()?;
+    if facts.is_dir() {
+        return Some(false);
+    }
+    match zip_is_whole(path, facts.len()).ok()? {
+        Some(false) => None,
+        is_shown => Some(is_shown.is_some()),
+    }
 }
 
-/// Of what is no ZIP archive nothing is known.
-fn zip_is_whole(path: &Path, size: u64) -> io::Result<bool> {
+/// Of what is no ZIP archive nothing is known: `None`.
+fn zip_is_whole(path: &Path, size: u64) -> io::Result<Option<bool>> {
     let mut file = File::open(path)?;
     let mut magic = [0; 4];
     if size < 4 || file.read_exact(&mut magic).is_err() || &magic != b"PK\x03\x04" {
-        return Ok(true);
+        return Ok(None);
     }
     file.seek(SeekFrom::Start(size.saturating_sub(ZIP_TAIL)))?;
     let mut tail = Vec::new();
     file.take(ZIP_TAIL).read_to_end(&mut tail)?;
-    Ok(memchr::memmem::rfind(&tail, ZIP_END).is_some())
+    Ok(Some(memchr::memmem::rfind(&tail, ZIP_END).is_some()))
 }
 
 #[cfg(test)]
@@ -206,7 +214,7 @@ mod tests {
         let dir = tempfile::tempdir().expect("a directory");
         let at = |name: &str| dir.path().join(name);
         let all = checkpoints(dir.path(), "checkpoints = [\"*.pt\", \"*.tmp*\"]");
-        assert_eq!(all.newest(|_| true), None);
+        assert_eq!(all.newest(|_, _| true), None);
         for (file, text, seconds) in [
             ("1.pt", "one", 40),
             ("2.pt", "two", 30),
@@ -220,13 +228,13 @@ mod tests {
             write(at(file), text).expect("ours");
             age(&at(file), seconds);
         }
-        assert_eq!(name(all.newest(|_| true)).as_deref(), Some("2.pt"));
+        assert_eq!(name(all.newest(|_, _| true)).as_deref(), Some("2.pt"));
         assert_eq!(
-            name(all.newest(|found| !found.path.ends_with("/2.pt"))).as_deref(),
+            name(all.newest(|found, _| !found.path.ends_with("/2.pt"))).as_deref(),
             Some("1.pt")
         );
         write(at("5.pt"), "PK\u{3}\u{4}whole PK\u{5}\u{6}and a comment").expect("ours");
-        assert_eq!(name(all.newest(|_| true)).as_deref(), Some("5.pt"));
+        assert_eq!(name(all.newest(|_, _| true)).as_deref(), Some("5.pt"));
     }
 
     #[test]
@@ -246,7 +254,7 @@ mod tests {
         ] {
             write(at(file), "text").expect("ours");
         }
-        assert_eq!(name(files.newest(|_| true)).as_deref(), Some("run-3-a"));
+        assert_eq!(name(files.newest(|_, _| true)).as_deref(), Some("run-3-a"));
         let dirs = checkpoints(
             dir.path(),
             "checkpoints = [\"step-*\"]\nmarker = \"{checkpoint}/COMPLETE\"",
@@ -256,7 +264,7 @@ mod tests {
             write(at(step).join("rank0"), "text").expect("ours");
         }
         write(at("step-1/COMPLETE"), "").expect("ours");
-        let found = dirs.newest(|_| true).expect("one");
+        let found = dirs.newest(|_, _| true).expect("one");
         assert_eq!(
             (found.bytes, name(Some(found))),
             (4, Some("step-1".to_owned()))

@@ -51,12 +51,9 @@ impl Verdict {
             Self::Preemption => Some(JobState::Preempted),
             Self::Node => Some(JobState::NodeFail),
             Self::Memory => Some(JobState::OutOfMemory),
-            Self::Finished
-            | Self::Failed
-            | Self::Hang
-            | Self::Scaled
-            | Self::Cancelled
-            | Self::Unknown => None,
+            // Whatever its exit code: the training is not done.
+            Self::Hang | Self::Scaled => Some(JobState::Failed),
+            Self::Finished | Self::Failed | Self::Cancelled | Self::Unknown => None,
         }
     }
 }
@@ -124,6 +121,12 @@ pub struct AttemptRecord {
     pub found: Option<Checkpoint>,
     /// Whether the program was given that; the first start is given none.
     pub resumes: bool,
+    /// Its nodes.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub nodes: Option<u32>,
+    /// When the request of `dlrun scale` was made that was there when it started, in Unix milliseconds UTC: a later one is new.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub scale_asked_at_ms: Option<u64>,
     /// How it ended; `None`: it still runs, or was killed before it could say so.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub end: Option<AttemptEnd>,
@@ -132,4 +135,17 @@ pub struct AttemptRecord {
 impl AttemptRecord {
     /// The version that this dlrun writes.
     pub const FORMAT: u32 = 1;
+
+    /// Of a start that noted nothing.
+    #[must_use]
+    pub fn unknown() -> Self {
+        Self {
+            format: Self::FORMAT,
+            found: None,
+            resumes: false,
+            nodes: None,
+            scale_asked_at_ms: None,
+            end: None,
+        }
+    }
 }

@@ -1,7 +1,9 @@
 //! What ended a run, by its state and what its files say.
 
 use super::first_rank::cause_in;
-use super::{Cause, CauseKind, ExitStatus, NodeRecord, Notice, Outcome, Sentinel, Status, ending};
+use super::{
+    Cause, CauseKind, ExitStatus, Next, NodeRecord, Notice, Outcome, Sentinel, Status, ending,
+};
 use crate::job::JobState;
 
 /// The clocks of login node, controller and node may differ by this much.
@@ -106,7 +108,14 @@ fn first_rank_to_fall(outcome: &Outcome, status: &Status) -> Option<Cause> {
 /// Somebody asked for the end through dlrun, and no other end is known: a job that got through all the same completed.
 pub(super) fn was_cancelled(outcome: &Outcome, exit: Option<ExitStatus>) -> bool {
     let asked = outcome.cancel_asked_at_ms;
-    let ended = outcome.end.as_ref().map(|end| end.at_ms);
+    // A run that continues has not ended yet.
+    let next = outcome
+        .attempt
+        .as_ref()
+        .and_then(|attempt| attempt.end.as_ref());
+    let continues = next.is_some_and(|end| end.next != Next::Nothing);
+    let end = outcome.end.as_ref().filter(|_| !continues);
+    let ended = end.map(|end| end.at_ms);
     asked.is_some_and(|asked| ended.is_none_or(|ended| ended + CLOCK_SKEW_MS >= asked))
         && !exit.is_some_and(ExitStatus::is_success)
 }

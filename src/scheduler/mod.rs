@@ -247,14 +247,12 @@ pub struct Reach {
 /// How a running job stands.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Standing {
-    /// When its time is up, in Unix milliseconds UTC.
-    pub ends_at_ms: Option<u64>,
+    /// What is left of its time, in seconds, by its scheduler's clock.
+    pub left_seconds: Option<u64>,
     /// How often it was put back into the queue, this time included where that is decided already.
     pub requeues: u32,
     /// Whether it is to make room for another.
     pub is_preempted: bool,
-    /// Whether jobs that make room here are started again.
-    pub comes_back: bool,
 }
 
 /// A batch scheduler.

@@ -1,15 +1,14 @@
 //! What a start begins with.
 
-use std::collections::BTreeSet;
 use std::time::Duration;
 
-use super::Start;
+use super::{Start, hours_of, is_newer};
 use crate::app::error::Error;
 use crate::foundation::clock::now_ms;
 use crate::foundation::diagnostic::chain;
-use crate::job::{JobState, SaveSignal};
+use crate::job::{JobState, ResumeOn, SaveSignal};
 use crate::record::rundir::{Attempt, Reading};
-use crate::record::{AttemptEnd, AttemptRecord, Checkpoint, Next, Verdict};
+use crate::record::{AttemptEnd, AttemptRecord, Next, Verdict};
 
 /// How long before the time limit a program is asked to save where nothing is known of it, and without a signal, in seconds.
 const LEAD: f64 = 120.0;
@@ -22,30 +21,29 @@ impl Start<'_> {
     pub(super) fn begin(&self) -> Result<String, Error> {
         let standing = self.standing();
         let mut ends = self.ends();
-        if let Some(last) = self.before.last() {
-            let known = last
+        if let Some(stop) = self.what_is_over() {
+            return Ok(stop);
+        }
+        if let Some(last) = self.before.last()
+            && last
                 .outcome
                 .attempt
                 .as_ref()
-                .and_then(|attempt| attempt.end.clone());
-            match known {
-                Some(end) if end.verdict == Verdict::Finished => {
-                    let text = format!("start {} has finished the training", self.attempt.attempt);
-                    return Ok(format!("stop={text}\ncode=0\n"));
-                }
-                Some(_) => {}
-                None => ends.push(self.fill_in(last)?),
-            }
+                .is_none_or(|attempt| attempt.end.is_none())
+        {
+            ends.push(self.fill_in(last)?);
         }
         if let Some(why) = self.why_not_to_start(&ends) {
-            return Ok(format!("stop={why}\n"));
+            return Ok(format!("stop={why}\nok\n"));
         }
         let found = self.newest();
-        let resumes = self.attempt.attempt > 0 && found.is_some() && found != self.first_found();
+        let resumes = self.attempt.attempt > 0 && found.is_some();
         let record = AttemptRecord {
             format: AttemptRecord::FORMAT,
             found: found.clone(),
             resumes,
+            nodes: Some(self.nodes()),
+            scale_asked_at_ms: self.run.scale().map(|scale| scale.asked_at_ms),
             end: None,
         };
         let noted = self.run.write_attempt(self.attempt, &record);
@@ -70,15 +68,38 @@ impl Start<'_> {
         if let Some(checkpoint) = from {
             lines += &format!("DLRUN_RESUME_FROM={}\n", checkpoint.path);
         }
-        if let Some(end_ms) = self.ends_at_ms(standing) {
-            let left = end_ms.saturating_sub(now_ms()) / 1000;
+        if let Some(left) = self.left_seconds(standing) {
             let lead = self.lead(&ends, left);
-            lines += &format!(
-                "DLRUN_END={}\nDLRUN_TIME_LEFT={left}\nDLRUN_LEAD={lead}\n",
-                end_ms / 1000
-            );
+            let end = now_ms() / 1000 + left;
+            lines += &format!("DLRUN_END={end}\nDLRUN_TIME_LEFT={left}\nDLRUN_LEAD={lead}\n");
         }
-        Ok(lines + &self.size_lines())
+        Ok(lines + &self.size_lines() + "ok\n")
+    }
+
+    /// The answer where the run is over, or this start has run already: its job was started once more.
+    fn what_is_over(&self) -> Option<String> {
+        let own = self.run.marks(self.attempt).outcome.attempt;
+        if own.is_some_and(|own| own.end.is_some()) {
+            let number = self.attempt.attempt + 1;
+            return Some(format!(
+                "stop=start {number} of this run has ended before\nok\n"
+            ));
+        }
+        let end = self.before.last()?.outcome.attempt.as_ref()?.end.clone()?;
+        match end.verdict {
+            Verdict::Finished => {
+                let number = self.attempt.attempt;
+                Some(format!(
+                    "stop=start {number} has finished the training\ncode=0\nok\n"
+                ))
+            }
+            // Somebody asks for another start of these: a person, or a scheduler that knows more.
+            Verdict::Failed | Verdict::Memory | Verdict::Unknown => None,
+            _ if end.next == Next::Nothing => {
+                Some(format!("stop=the run is over: {}\nok\n", end.why))
+            }
+            _ => None,
+        }
     }
 
     /// Notes the end of a start that could not say so itself: it was killed, and its scheduler started the job again.
@@ -114,20 +135,26 @@ impl Start<'_> {
             why: "its scheduler started the job again".to_owned(),
             at_ms: now_ms(),
             job_id: None,
-            advanced: checkpoint.is_some() && checkpoint != found,
+            advanced: is_newer(checkpoint.as_ref(), found.as_ref()),
             checkpoint,
             save_seconds: None,
-            node_hours: self.node_hours(),
+            node_hours: self.hours_before(&reading),
         };
-        let resumes = before.is_some_and(|attempt| attempt.resumes);
-        let record = AttemptRecord {
-            format: AttemptRecord::FORMAT,
-            found,
-            resumes,
-            end: Some(end.clone()),
-        };
+        let mut record = before.unwrap_or_else(AttemptRecord::unknown);
+        record.end = Some(end.clone());
         let _ = self.run.write_attempt(attempt, &record);
         Ok(end)
+    }
+
+    /// Hours of nodes up to the end of the last start, of which the nodes' records tell.
+    fn hours_before(&self, last: &Reading) -> f64 {
+        let before = self.ends().last().map_or(0.0, |end| end.node_hours);
+        let outcome = &last.outcome;
+        let start_ms = outcome.start.as_ref().map(|start| start.at_ms);
+        let seen_ms = outcome.nodes.iter().map(|node| node.updated_at_ms).max();
+        let nodes = outcome.attempt.as_ref().and_then(|attempt| attempt.nodes);
+        let nodes = nodes.unwrap_or(self.plan.resources.nodes);
+        before + hours_of(start_ms, seen_ms.or(start_ms).unwrap_or(0), nodes)
     }
 
     /// Schedulers start jobs again themselves, so the limits hold here too.
@@ -149,7 +176,22 @@ impl Start<'_> {
                 "{idle} starts in turn left no new checkpoint (`resume.without_progress`)"
             ));
         }
-        let hours = self.node_hours();
+        let last = ends.last();
+        // What its scheduler starts again by itself is asked of `resume.on` here.
+        let asked = |on: &[ResumeOn]| on.iter().any(|on| self.resume.on.contains(on));
+        let is_wanted = match last.map(|end| end.verdict) {
+            Some(Verdict::Node) => asked(&[ResumeOn::Node, ResumeOn::Preemption]),
+            Some(Verdict::Preemption) => asked(&[ResumeOn::Preemption]),
+            Some(Verdict::Timeout) => asked(&[ResumeOn::Timeout]),
+            _ => true,
+        };
+        if !is_wanted {
+            let verdict = last.map_or(Verdict::Unknown, |end| end.verdict);
+            return Some(format!(
+                "`resume.on` does not name what ended the last start: {verdict}"
+            ));
+        }
+        let hours = last.map_or(0.0, |end| end.node_hours);
         let cap = self.resume.node_hours.filter(|cap| hours >= *cap)?;
         Some(format!(
             "{hours:.3} node hours are used of {cap} (`resume.node_hours`)"
@@ -162,7 +204,7 @@ impl Start<'_> {
         let Some(elastic) = &self.plan.elastic else {
             return String::new();
         };
-        let nodes = nodes_of_job().unwrap_or(self.plan.resources.nodes);
+        let nodes = self.nodes();
         let (min, max) = elastic.nodes;
         let mut lines =
             format!("DLRUN_WORLD_NODES={nodes}\nDLRUN_MIN_NODES={min}\nDLRUN_MAX_NODES={max}\n");
@@ -193,21 +235,4 @@ impl Start<'_> {
         };
         Duration::from_secs_f64(lead).as_secs().min(left / 4)
     }
-
-    /// What was there before the run began.
-    fn first_found(&self) -> Option<Checkpoint> {
-        self.before.first()?.outcome.attempt.as_ref()?.found.clone()
-    }
-}
-
-/// Nodes of this job: as Slurm says, else those in PBS's file.
-fn nodes_of_job() -> Option<u32> {
-    let by_slurm = std::env::var("SLURM_JOB_NUM_NODES")
-        .ok()
-        .and_then(|text| text.parse().ok());
-    by_slurm.or_else(|| {
-        let hosts = std::fs::read_to_string(std::env::var("PBS_NODEFILE").ok()?).ok()?;
-        let hosts: BTreeSet<&str> = hosts.lines().filter(|line| !line.is_empty()).collect();
-        u32::try_from(hosts.len()).ok()
-    })
 }

@@ -67,7 +67,8 @@ pub(super) fn verdict(known: &Known<'_>) -> (Verdict, String) {
         .time_stop
         .filter(|stop| stop.signalled > 0 || stop.stopped);
     let in_time = asked.is_none() && (known.is_recorded || !known.time_was_up);
-    let is_done = known.code == 0 && (in_time || known.all_epochs);
+    let is_done =
+        known.code == 0 && (in_time || known.all_epochs && !asked.is_some_and(|stop| stop.stopped));
     if is_done {
         return (
             Verdict::Finished,
@@ -347,6 +348,36 @@ mod tests {
             known.is_preempted = true;
         };
         assert_eq!(decided(&resume(""), preempted, &[]).0, Verdict::Preemption);
+    }
+
+    #[test]
+    fn what_dlrun_ended_is_not_done_whatever_its_exit_code() {
+        let ended = TimeStop {
+            at_ms: 7,
+            signalled: 1,
+            saved_seconds: None,
+            stopped: true,
+        };
+        let all = |known: &mut Known<'_>| (known.time_stop, known.all_epochs) = (Some(ended), true);
+        assert_eq!(
+            decided(&resume(""), all, &[]).0,
+            Verdict::Timeout,
+            "the evaluation after the last epoch"
+        );
+        let hung = |known: &mut Known<'_>| known.hung = Some("no output".to_owned());
+        let (verdict, next) = decided(&resume("on = [\"node\"]"), hung, &[]);
+        assert_eq!(
+            (verdict, next.is_ok(), verdict.state()),
+            (Verdict::Hang, true, Some(JobState::Failed))
+        );
+        let scaled =
+            |known: &mut Known<'_>| (known.time_stop, known.scale) = (Some(ended), Some(4));
+        assert_eq!(decided(&resume(""), scaled, &[]).0, Verdict::Scaled);
+        let killed = |known: &mut Known<'_>| (known.code, known.is_interrupted) = (137, true);
+        assert_eq!(decided(&resume(""), killed, &[]).0, Verdict::Node);
+        let requeued = |known: &mut Known<'_>| (known.code, known.is_requeued) = (143, true);
+        let (verdict, next) = decided(&resume(""), requeued, &[]);
+        assert_eq!((verdict, next.is_ok()), (Verdict::Unknown, true));
     }
 
     #[test]

@@ -1,17 +1,23 @@
 //! What follows a start that has ended.
 
-use super::{Start, decide};
+use std::time::Duration;
+
+use super::{Start, decide, is_newer};
 use crate::app::error::{Error, failure};
 use crate::foundation::clock::now_ms;
 use crate::foundation::diagnostic::chain;
-use crate::job::{DependencyKind, JobId};
+use crate::job::{DependencyKind, JobId, JobState};
 use crate::launch::PlannedDependency;
 use crate::record::rundir::Reading;
 use crate::record::{
     AttemptEnd, AttemptRecord, EpochNumbering, EventKind, Next, NodeRecord, NodeState, Status,
     Verdict,
 };
-use crate::scheduler::{Standing, Submission, script};
+use crate::scheduler::{Scheduler, SchedulerError, Standing, Submission, script};
+
+/// How often a requeue is asked for where no answer comes, and the pause between.
+const TRIES: u32 = 4;
+const PAUSE: Duration = Duration::from_secs(10);
 
 impl Start<'_> {
     /// Decides what follows, notes it, and sees to it.
@@ -25,7 +31,7 @@ impl Start<'_> {
         let known = decide::Known {
             code,
             was_terminated: ["TERM", "INT"].iter().any(|name| signals.contains(name)),
-            advanced: checkpoint.is_some() && checkpoint != found,
+            advanced: is_newer(checkpoint.as_ref(), found.as_ref()),
             ..self.known(&reading, &status, standing)
         };
         let (verdict, evidence) = decide::verdict(&known);
@@ -47,26 +53,29 @@ impl Start<'_> {
             save_seconds: stops.filter_map(|stop| stop.saved_seconds).reduce(f64::max),
             node_hours: known.node_hours,
         };
-        let resumes = begun.is_some_and(|attempt| attempt.resumes);
+        let begun = begun.unwrap_or_else(AttemptRecord::unknown);
         let note = |end: &AttemptEnd| {
             let end = Some(end.clone());
-            let format = AttemptRecord::FORMAT;
             let record = AttemptRecord {
-                format,
-                found: found.clone(),
-                resumes,
                 end,
+                ..begun.clone()
             };
             self.run.write_attempt(self.attempt, &record)
         };
         // First: a job that is put back into the queue is ended at once. Where it cannot be written the run continues all the same.
         let noted = note(&end);
         self.say(&end);
-        let returns = standing.is_some_and(|it| it.is_preempted && it.comes_back);
-        if end.next != Next::Requeue || known.is_requeued || returns {
+        if end.next != Next::Requeue || known.is_requeued {
             return Ok(noted?);
         }
-        if let Err(error) = self.hand_back(&mut end) {
+        if self.was_cancelled_meanwhile()? {
+            (end.verdict, end.next, end.why) = (
+                Verdict::Cancelled,
+                Next::Nothing,
+                "it was cancelled".to_owned(),
+            );
+            self.say(&end);
+        } else if let Err(error) = self.hand_back(&mut end) {
             end.next = Next::Nothing;
             end.why = format!(
                 "it should continue ({}), and cannot: {}",
@@ -76,6 +85,13 @@ impl Start<'_> {
             self.say(&end);
         }
         Ok(note(&end)?)
+    }
+
+    /// Looks once more right before the job is handed back: a cancelled job that is put back into the queue would run again.
+    fn was_cancelled_meanwhile(&self) -> Result<bool, Error> {
+        let mut reading = self.run.marks(self.attempt);
+        let was_ended = self.status(&mut reading)?.state == JobState::Cancelled;
+        Ok(was_ended || reading.outcome.cancel_asked_at_ms.is_some())
     }
 
     /// What follows where another start does; whether the job can be requeued shows when it is tried.
@@ -125,7 +141,7 @@ impl Start<'_> {
             is_preempted: standing.is_some_and(|it| it.is_preempted),
             is_requeued: standing.is_some_and(|it| it.requeues > requeues),
             advanced: false,
-            node_hours: self.node_hours(),
+            node_hours: self.node_hours(ended_ms),
         }
     }
 
@@ -138,15 +154,8 @@ impl Start<'_> {
         let scaled = self
             .scale_asked(&self.run.marks(self.attempt))
             .filter(|_| end.verdict == Verdict::Scaled);
-        if end.verdict != Verdict::Preemption && scaled.is_none() {
-            match scheduler.requeue(&job) {
-                Some(Ok(())) => return Ok(()),
-                Some(Err(error)) => self.session.warning(&format!(
-                    "another job continues: {}",
-                    chain(&error).join(": ")
-                )),
-                None => {}
-            }
+        if scaled.is_none() && self.requeue(&*scheduler, &job)? {
+            return Ok(());
         }
         if self.plan.resources.array.is_some() {
             return Err(failure!(
@@ -177,11 +186,52 @@ impl Start<'_> {
             script: &self.run.path().join(name),
             run_dir: self.run.path(),
         };
-        let submitted = scheduler.submit(&submission)?;
         end.next = Next::Resubmit;
+        let submitted = match scheduler.submit(&submission) {
+            // If the job is queued it notes its own id when it starts.
+            Err(error) if error.may_be_queued() => {
+                end.why = format!("{}; {}", end.why, chain(&error).join(": "));
+                return Ok(());
+            }
+            submitted => submitted?,
+        };
         end.job_id = Some(submitted.job_id.clone());
         record.job_id = Some(submitted.job_id);
-        Ok(self.run.write_run(&record)?)
+        if let Err(error) = self.run.write_run(&record) {
+            self.session.warning(&format!(
+                "the job's new id is not recorded: {}",
+                chain(&error).join(": ")
+            ));
+        }
+        Ok(())
+    }
+
+    /// Puts the job back into the queue; `false`: another job is to be submitted. Only a clear refusal allows that: a controller that
+    /// does not answer may have done it.
+    fn requeue(&self, scheduler: &dyn Scheduler, job: &str) -> Result<bool, Error> {
+        let before = self.attempt.attempt.saturating_sub(self.plan.first_attempt);
+        for _ in 0..TRIES {
+            match scheduler.requeue(job) {
+                None => return Ok(false),
+                Some(Ok(())) => return Ok(true),
+                Some(Err(error @ SchedulerError::Failed { .. })) => {
+                    let why = chain(&error).join(": ");
+                    self.session
+                        .warning(&format!("another job continues: {why}"));
+                    return Ok(false);
+                }
+                Some(Err(_)) => {
+                    std::thread::sleep(PAUSE);
+                    if self.standing().is_some_and(|it| it.requeues > before) {
+                        return Ok(true);
+                    }
+                }
+            }
+        }
+        Err(failure!(
+            TryAgain,
+            "the scheduler gave no answer to {TRIES} requests for a requeue"
+        ))
     }
 
     fn say(&self, end: &AttemptEnd) {
@@ -201,11 +251,16 @@ impl Start<'_> {
 
     /// The number of nodes that `dlrun scale` asked for since this start began.
     fn scale_asked(&self, reading: &Reading) -> Option<u32> {
-        let begun_ms = reading.outcome.start.as_ref()?.at_ms;
-        self.run
+        let known = reading
+            .outcome
+            .attempt
+            .as_ref()
+            .and_then(|attempt| attempt.scale_asked_at_ms);
+        let new = self
+            .run
             .scale()
-            .filter(|scale| scale.asked_at_ms > begun_ms)
-            .map(|scale| scale.nodes)
+            .filter(|scale| Some(scale.asked_at_ms) != known);
+        new.map(|scale| scale.nodes)
     }
 }
 

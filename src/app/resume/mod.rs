@@ -7,13 +7,13 @@ mod scale;
 
 pub(crate) use scale::{Scaled, scale};
 
+use std::collections::BTreeSet;
 use std::time::Duration;
 
 use crate::app::error::{Error, failure};
 use crate::app::exec::context;
 use crate::app::session::{PATIENCE, Session, within};
 use crate::app::track::status_by_files;
-use crate::foundation::clock::now_ms;
 use crate::job::{Resume, SchedulerVariables};
 use crate::launch::Plan;
 use crate::node::supervise::Context;
@@ -71,7 +71,12 @@ impl<'a> Start<'a> {
                 attempt: number,
                 ..attempt
             });
-            let before = earlier.map(|attempt| run.outcome(attempt)).collect();
+            // Of those before the last the marks are enough: fifty starts of many nodes have thousands of records.
+            let before = earlier.map(|earlier| match earlier.attempt + 1 == attempt.attempt {
+                true => run.outcome(earlier),
+                false => run.marks(earlier),
+            });
+            let before = before.collect();
             Ok((run, before))
         })?;
         Ok(Self {
@@ -106,6 +111,14 @@ impl<'a> Start<'a> {
 
     /// The job's id as its scheduler's commands know it.
     fn job_name(&self) -> Option<String> {
+        // The id of one element may be that of its whole array (`scontrol(1)`).
+        let variable = |name: &str| std::env::var(name).ok().filter(|value| !value.is_empty());
+        if let (Some(array), Some(task)) = (
+            variable("SLURM_ARRAY_JOB_ID"),
+            variable("SLURM_ARRAY_TASK_ID"),
+        ) {
+            return Some(format!("{array}_{task}"));
+        }
         let mut all = SchedulerVariables::ALL
             .iter()
             .filter(|it| it.kinds.contains(&self.plan.scheduler));
@@ -117,15 +130,10 @@ impl<'a> Start<'a> {
         scheduler.standing(&self.job_name()?)
     }
 
-    fn ends_at_ms(&self, standing: Option<Standing>) -> Option<u64> {
-        let planned = self
-            .plan
-            .resources
-            .walltime
-            .map(|walltime| Duration::from_secs(walltime.0));
-        let planned = planned
-            .map(|walltime| now_ms() + u64::try_from(walltime.as_millis()).unwrap_or(u64::MAX));
-        standing.and_then(|it| it.ends_at_ms).or(planned)
+    /// What is left of the job's time, in seconds; `None`: nobody knows.
+    fn left_seconds(&self, standing: Option<Standing>) -> Option<u64> {
+        let planned = self.plan.resources.walltime.map(|walltime| walltime.0);
+        standing.and_then(|it| it.left_seconds).or(planned)
     }
 
     fn ends(&self) -> Vec<AttemptEnd> {
@@ -137,40 +145,92 @@ impl<'a> Start<'a> {
     }
 
     fn newest(&self) -> Option<Checkpoint> {
-        self.newest_after(self.before.last().unwrap_or(&Reading::default()))
+        let none = Reading::default();
+        self.newest_after(self.before.last().unwrap_or(&none))
     }
 
-    /// The newest checkpoint after a start has ended. What a program was writing when it was killed is not taken.
+    /// The newest checkpoint of this run after a start has ended. What its program was writing when it was ended is not taken, where
+    /// the file itself does not show that it is complete.
     fn newest_after(&self, last: &Reading) -> Option<Checkpoint> {
-        let killed = last
-            .outcome
-            .end
-            .as_ref()
-            .filter(|end| end.exit() == Some(ExitStatus::Signal(9)));
-        let limit = killed.map(|end| end.at_ms.saturating_sub(HALF_WRITTEN_MS));
         let checkpoints = Checkpoints::new(&self.resume, &self.plan.workdir, self.attempt.element);
-        checkpoints.newest(|checkpoint| limit.is_none_or(|limit| checkpoint.modified_ms < limit))
+        let outcome = &last.outcome;
+        let seen = outcome.nodes.iter().map(|node| node.updated_at_ms).max();
+        let limit = match &outcome.end {
+            // It was seen to be complete, and not to change any more.
+            Some(_)
+                if outcome.nodes.iter().any(|node| {
+                    node.time_stop
+                        .is_some_and(|stop| stop.saved_seconds.is_some())
+                }) =>
+            {
+                None
+            }
+            Some(end) => end
+                .exit()
+                .filter(|exit| matches!(exit, ExitStatus::Signal(_)))
+                .map(|_| end.at_ms),
+            None => seen,
+        };
+        let limit = limit.map(|limit| limit.saturating_sub(HALF_WRITTEN_MS));
+        let is_sure = |checkpoint: &Checkpoint, is_shown: bool| {
+            is_shown || limit.is_none_or(|limit| checkpoint.modified_ms < limit)
+        };
+        let is_own = |checkpoint: &Checkpoint| self.is_own(checkpoint);
+        let sure = checkpoints
+            .newest(|checkpoint, is_shown| is_own(checkpoint) && is_sure(checkpoint, is_shown));
+        sure.or_else(|| checkpoints.newest(|checkpoint, _| is_own(checkpoint)))
     }
 
-    /// What the run has taken up to now, in hours of nodes. A start without an end mark counts up to the next one.
-    fn node_hours(&self) -> f64 {
-        let own = self.run.marks(self.attempt);
-        let marks: Vec<&Reading> = self.before.iter().chain([&own]).collect();
-        let begun: Vec<Option<u64>> = marks
-            .iter()
-            .map(|reading| Some(reading.outcome.start.as_ref()?.at_ms))
-            .collect();
-        let spent = marks.iter().enumerate().filter_map(|(index, reading)| {
-            let start = begun[index]?;
-            let next = begun.get(index + 1).copied().flatten();
-            let end = reading
-                .outcome
-                .end
-                .as_ref()
-                .map(|end| end.ended_at_ms(reading.outcome.start.as_ref()));
-            Some(end.or(next).unwrap_or_else(now_ms).saturating_sub(start))
-        });
-        let hours = Duration::from_millis(spent.sum()).as_secs_f64() / 3600.0;
-        hours * f64::from(self.plan.resources.nodes.max(1))
+    /// Whether a checkpoint is of this run: newer than all that was there before its first start.
+    fn is_own(&self, checkpoint: &Checkpoint) -> bool {
+        let Some(first) = self.before.first().map(|reading| &reading.outcome) else {
+            return true;
+        };
+        let before_ms = match (&first.attempt, &first.start) {
+            (Some(attempt), _) => attempt.found.as_ref().map(|found| found.modified_ms),
+            (None, start) => start.as_ref().map(|start| start.at_ms),
+        };
+        before_ms.is_none_or(|before| checkpoint.modified_ms > before)
     }
+
+    /// Nodes of this start.
+    fn nodes(&self) -> u32 {
+        nodes_of_job().unwrap_or(self.plan.resources.nodes)
+    }
+
+    /// What the run has taken up to the end of this start, or up to now, in hours of nodes.
+    fn node_hours(&self, end_ms: u64) -> f64 {
+        let before = self.ends().last().map_or(0.0, |end| end.node_hours);
+        let own = self.run.marks(self.attempt).outcome;
+        before
+            + hours_of(
+                own.start.as_ref().map(|start| start.at_ms),
+                end_ms,
+                self.nodes(),
+            )
+    }
+}
+
+/// Hours of so many nodes.
+fn hours_of(start_ms: Option<u64>, end_ms: u64, nodes: u32) -> f64 {
+    let spent = start_ms.map_or(0, |start| end_ms.saturating_sub(start));
+    Duration::from_millis(spent).as_secs_f64() / 3600.0 * f64::from(nodes.max(1))
+}
+
+/// Nodes of this job: as Slurm says, else those in PBS's file.
+fn nodes_of_job() -> Option<u32> {
+    let by_slurm = std::env::var("SLURM_JOB_NUM_NODES")
+        .ok()
+        .and_then(|text| text.parse().ok());
+    by_slurm.or_else(|| {
+        let hosts = std::fs::read_to_string(std::env::var("PBS_NODEFILE").ok()?).ok()?;
+        let hosts: BTreeSet<&str> = hosts.lines().filter(|line| !line.is_empty()).collect();
+        u32::try_from(hosts.len()).ok()
+    })
+}
+
+/// Whether there is a checkpoint, and it is newer than the other one.
+fn is_newer(checkpoint: Option<&Checkpoint>, than: Option<&Checkpoint>) -> bool {
+    let modified = |checkpoint: &Checkpoint| checkpoint.modified_ms;
+    checkpoint.map(modified) > than.map(modified)
 }

@@ -141,12 +141,10 @@ pub fn prepare_rank(
     bare: usize,
 ) -> Result<Entry, NoEntry> {
     let (words, command) = argv.split_at(bare.min(argv.len()));
-    enter(
-        container,
-        words,
-        command,
-        variables(&[], &INTERNAL.map(OsString::from)),
-    )
+    // The supervisor has left that of a run that may continue.
+    let own = INTERNAL.into_iter().filter(|name| *name != "DLRUN_ATTEMPT");
+    let removals: Vec<OsString> = own.map(OsString::from).collect();
+    enter(container, words, command, variables(&[], &removals))
 }
 
 /// The variables that the command will see, as far as they are text.

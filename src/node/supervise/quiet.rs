@@ -27,10 +27,14 @@ pub(super) struct Quiet {
     /// Work at the first look into this silence: CPU time and sums of the GPUs' utilisation.
     work: Option<(Instant, f64, (u64, u64))>,
     is_reported: bool,
+    /// The last look, and the longest time between two: after a longer one the job was suspended, or the node was.
+    looked: Instant,
+    pause: Duration,
 }
 
 impl Quiet {
-    pub(super) fn new(after: Option<Duration>) -> Self {
+    /// `pause`: between two looks at most.
+    pub(super) fn new(after: Option<Duration>, pause: Duration) -> Self {
         Self {
             after,
             heard: 0,
@@ -39,6 +43,8 @@ impl Quiet {
             pauses: 0,
             work: None,
             is_reported: false,
+            looked: Instant::now(),
+            pause,
         }
     }
 
@@ -57,6 +63,10 @@ impl Quiet {
 
     /// Looks whether the program seems to hang; says so once in each silence.
     pub(super) fn look(&mut self, record: &NodeRecord, now: Instant) -> Option<String> {
+        let last = std::mem::replace(&mut self.looked, now);
+        if now.saturating_duration_since(last) > 2 * self.pause {
+            (self.since, self.work) = (now, None);
+        }
         let silent = now.saturating_duration_since(self.since);
         let cpu = record.usage.cpu_seconds()?;
         let gpus = record.gpus.iter().map(|gpu| gpu.sums.utilisation);
@@ -110,7 +120,7 @@ mod tests {
 
     /// Looks every minute of a silence after ten outputs a minute apart; `work` is the CPU time of a second.
     fn first_report(after: Option<Duration>, outputs: u64, work: f64) -> Option<u64> {
-        let (mut quiet, begin) = (Quiet::new(after), Instant::now());
+        let (mut quiet, begin) = (Quiet::new(after, Duration::from_secs(3600)), Instant::now());
         let at = |minute: u64| begin + Duration::from_secs(60 * minute);
         for minute in 1..=outputs {
             quiet.hear(minute, at(minute));

@@ -12,7 +12,7 @@ use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 
 use super::context::Context;
-use super::step::family_of;
+use super::step::{family_of, name_of};
 use crate::foundation::clock::now_ms;
 use crate::job::SaveSignal;
 use crate::observe::checkpoint::Checkpoints;
@@ -27,15 +27,23 @@ const FAR: Duration = Duration::from_secs(10 * 365 * 86_400);
 const LEAD: Duration = Duration::from_secs(120);
 /// From SIGTERM to SIGKILL.
 const GRACE: Duration = Duration::from_secs(10);
-/// Between two looks at the checkpoints.
+/// Between two looks at the checkpoints, at first and later.
 const PAUSE: Duration = Duration::from_millis(500);
+const LATER_PAUSE: Duration = Duration::from_secs(3);
+const SOON: Duration = Duration::from_secs(30);
+/// Processes around a program in a container (`comm` of `proc_pid_stat(5)`). The runtime's parent handles all signals, and gives them
+/// to the first process in the container alone.
+const RUNTIME: [&str; 4] = ["starter", "starter-suid", "appinit", "sinit"];
+/// Beginnings of the names of those that serve its file system: without them the program could not save.
+const FILE_SYSTEMS: [&str; 3] = ["squashfuse", "fuse", "gocryptfs"];
 /// So many looks in turn must find the same before a checkpoint is taken for complete.
 const SAME_LOOKS: u32 = 2;
 
 /// The time limit of a run that may continue.
 pub(super) struct TimeLimit {
     signal: Option<Signal>,
-    checkpoints: Checkpoints,
+    /// `None` on other nodes than the batch script's: one looks for all.
+    checkpoints: Option<Checkpoints>,
     save_at: Instant,
     stop_at: Instant,
     kill_at: Option<Instant>,
@@ -56,6 +64,8 @@ impl TimeLimit {
         });
         let (left, lead) = limit.unwrap_or((FAR, LEAD));
         let signal = signal_of(resume.signal);
+        let batch_node = std::env::var("DLRUN_NODE").ok();
+        let is_first = batch_node.is_none_or(|node| node == context.node);
         let reserve = if signal.is_some() {
             RESERVE.min(lead / 2)
         } else {
@@ -63,7 +73,7 @@ impl TimeLimit {
         };
         Some(Self {
             signal,
-            checkpoints: Checkpoints::new(resume, &plan.workdir, context.element),
+            checkpoints: is_first.then(|| Checkpoints::new(resume, &plan.workdir, context.element)),
             save_at: now + left.saturating_sub(lead),
             stop_at: now + left.saturating_sub(reserve),
             kill_at: None,
@@ -123,13 +133,14 @@ impl TimeLimit {
     }
 
     fn ask_to_save(&mut self, training: Pid) {
-        let (checkpoints, signal) = (self.checkpoints.clone(), self.signal);
+        let signal = self.signal;
         let receivers = signal.map_or_else(Vec::new, |signal| handlers_of(training, signal));
-        if !receivers.is_empty() {
+        if let Some(checkpoints) = self.checkpoints.clone().filter(|_| !receivers.is_empty()) {
             let (sender, receiver) = channel();
+            let until = self.stop_at;
             // On a thread: the file system of the checkpoints may hang.
             let looks = move || {
-                if wait_for_new(&checkpoints) {
+                if wait_for_new(&checkpoints, until) {
                     let _ = sender.send(());
                 }
             };
@@ -163,22 +174,28 @@ fn signal_of(signal: SaveSignal) -> Option<Signal> {
 }
 
 /// Waits until a checkpoint is there that was not, and nothing changes any more: ranks may write one each.
-fn wait_for_new(checkpoints: &Checkpoints) -> bool {
+fn wait_for_new(checkpoints: &Checkpoints, until: Instant) -> bool {
+    let begun = Instant::now();
     let before = checkpoints.all();
     let (mut last, mut same): (Vec<Checkpoint>, _) = (Vec::new(), 0);
-    loop {
-        std::thread::sleep(PAUSE);
+    while Instant::now() < until {
+        std::thread::sleep(if begun.elapsed() < SOON {
+            PAUSE
+        } else {
+            LATER_PAUSE
+        });
         let all = checkpoints.all();
         same = if all == last { same + 1 } else { 0 };
         if same >= SAME_LOOKS
             && checkpoints
-                .newest(|found| !before.contains(found))
+                .newest(|found, _| !before.contains(found))
                 .is_some()
         {
             return true;
         }
         last = all;
     }
+    false
 }
 
 /// On each branch below `root` the first process that handles a signal (`SigCgt` of `proc_pid_status(5)`).
@@ -186,7 +203,11 @@ fn handlers_of(root: Pid, signal: Signal) -> Vec<Pid> {
     let mut found = Vec::new();
     let mut open = vec![root.as_raw().unsigned_abs()];
     while let Some(pid) = open.pop() {
-        if handles(pid, signal) {
+        let name = name_of(pid).unwrap_or_default();
+        if serves_files(&name) {
+            continue;
+        }
+        if !RUNTIME.contains(&&*name) && handles(pid, signal) {
             found.extend(i32::try_from(pid).ok().map(Pid::from_raw));
         } else {
             let children = children_of(pid).unwrap_or_default();
@@ -194,6 +215,10 @@ fn handlers_of(root: Pid, signal: Signal) -> Vec<Pid> {
         }
     }
     found
+}
+
+fn serves_files(name: &str) -> bool {
+    FILE_SYSTEMS.iter().any(|begin| name.starts_with(begin))
 }
 
 fn handles(pid: u32, signal: Signal) -> bool {
@@ -210,8 +235,11 @@ fn signal_all(root: Pid, signal: Signal) {
     let Ok(root) = Process::with_pid(root.as_raw().unsigned_abs()) else {
         return;
     };
+    let ends_all = signal == Signal::SIGKILL;
     for process in family_of(root) {
-        process.send(signal);
+        if ends_all || !name_of(process.pid).is_some_and(|name| serves_files(&name)) {
+            process.send(signal);
+        }
     }
 }
 

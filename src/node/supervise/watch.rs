@@ -27,7 +27,7 @@ use crate::job::{Launcher, OnHang};
 use crate::observe::client::ClientError;
 use crate::observe::monitor;
 use crate::plan::{hidden_values, masked_line};
-use crate::record::rundir::{StateDir, keep_late};
+use crate::record::rundir::{Attempt, StateDir, keep_late};
 use crate::record::{
     Conditions, EventKind, HostFacts, Missing, NodeRecord, NodeState, Progress, Sample,
     WatcherCost, add_first_rank, encode_segments,
@@ -112,14 +112,22 @@ fn wait_for_scale(handover: &Handover) -> Option<Receiver<()>> {
     let context = &handover.context;
     context.plan.as_ref()?.elastic.as_ref()?;
     let (dir, run_id) = (context.state_dir.clone()?, context.run_id.clone()?);
-    let begun_ms = handover.started_at_ms;
+    let attempt = Attempt {
+        element: context.element,
+        attempt: context.attempt,
+    };
     let (sender, receiver) = channel();
     let looks = move || {
         loop {
             std::thread::sleep(SCALE_PAUSE);
             let run = StateDir::open(&dir).and_then(|state| state.run(&run_id));
-            let scale = run.ok().and_then(|run| run.scale());
-            if scale.is_some_and(|scale| scale.asked_at_ms > begun_ms) {
+            let Ok(run) = run else { continue };
+            let known = run.marks(attempt).outcome.attempt;
+            let known = known.and_then(|attempt| attempt.scale_asked_at_ms);
+            if run
+                .scale()
+                .is_some_and(|scale| Some(scale.asked_at_ms) != known)
+            {
                 let _ = sender.send(());
                 return;
             }
@@ -204,7 +212,12 @@ impl Watch {
             account: Account::starting(handover.started_at_ms),
             link: Link::to(socket, known, handover.started_at_ms),
             reasons: Vec::new(),
-            quiet: Quiet::new(hang_after),
+            quiet: Quiet::new(
+                hang_after,
+                hang_after
+                    .map_or(RECORD_PAUSE_MAX, |after| RECORD_PAUSE_MAX.min(after / 2))
+                    .max(record_pause),
+            ),
             scaled: wait_for_scale(&handover),
             step: Step::new(handover.step, handover.command, KILL_WAIT),
             followed: Followed::open(&handover),
@@ -385,7 +398,10 @@ impl Watch {
         let hang = plan
             .and_then(|plan| plan.resume.as_ref())
             .map(|resume| resume.hang);
-        if hang == Some(OnHang::Requeue) {
+        // Other nodes may wait for this one's work: the node of the batch script decides.
+        let batch_node = std::env::var("DLRUN_NODE").ok();
+        let decides = batch_node.is_none_or(|node| node == self.handover.context.node);
+        if hang == Some(OnHang::Requeue) && decides {
             self.account.note(EventKind::HangEnded, text);
             self.step.end(now);
         } else {

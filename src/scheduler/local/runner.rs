@@ -20,7 +20,7 @@ use crate::foundation::clock::{booted_at_ms, count_from, now_ms};
 use crate::foundation::command::{TrainingCommand, spawn_training};
 use crate::foundation::diagnostic::chain;
 use crate::foundation::private::PrivateDir;
-use crate::job::JobState;
+use crate::job::{JobState, OF_ONE_START};
 use crate::record::rundir::{Attempt, attempt_record};
 use crate::record::{ExitStatus, Next, ending};
 use crate::scheduler::SchedulerError;
@@ -109,7 +109,8 @@ fn wait_and_run(
     let ran = loop {
         let ran = run_script(ticket, run_dir, signals, session, attempt);
         attempt += 1;
-        if ran.is_err() || ticket.end.is_some() || !starts_again(run_dir, attempt - 1) {
+        // One that ran and could not be noted did run.
+        if ticket.exit.is_none() || ticket.end.is_some() || !starts_again(run_dir, attempt - 1) {
             break ran;
         }
     };
@@ -192,7 +193,8 @@ fn of_another_job() -> Vec<OsString> {
     let foreign = |name: &OsString| {
         let name = name.to_string_lossy();
         let of_slurm = name.starts_with("SLURM_") || name.starts_with("SLURMD_");
-        (of_slurm && name != "SLURM_CONF") || name == "DLRUN_INSIDE"
+        let of_run = OF_ONE_START.contains(&&*name);
+        (of_slurm && name != "SLURM_CONF") || of_run || name == "DLRUN_INSIDE"
     };
     std::env::vars_os()
         .map(|(name, _)| name)

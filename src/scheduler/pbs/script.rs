@@ -15,7 +15,12 @@ pub(in crate::scheduler) const ON_EACH: &str = "dlrun_on_each";
 /// The job's output, and who this run is, as far as PBS says so.
 pub(in crate::scheduler) fn identity(plan: &Plan, dialect: &Dialect) -> String {
     let identity = IDENTITY.replace("@INDEX@", dialect.index);
-    format!("{}{identity}{MINT}{ATTEMPT}", output(plan, dialect))
+    // Where the directory hangs: a job that continues another is no first start.
+    let attempt = ATTEMPT.replace(
+        "DLRUN_ATTEMPT=0",
+        &format!("DLRUN_ATTEMPT={}", plan.first_attempt),
+    );
+    format!("{}{identity}{MINT}{attempt}", output(plan, dialect))
 }
 
 /// The job's output goes to its file from here on, where people follow it. The scheduler brings its own copy only at the

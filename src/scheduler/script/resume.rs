@@ -67,19 +67,28 @@ again() { # again CODE: decides whether the run continues, and sees to it
     PATH=$dlrun_path:${PBS_O_PATH:-/usr/bin} timeout -k 5 300 "$dlrun_exe" exec --again "$1" --signals "${dlrun_asked:-}" < /dev/null
 }
 unset DLRUN_RESUME_FROM DLRUN_TIME_LEFT DLRUN_END DLRUN_LEAD
-if [ -n "$dlrun_exe" ] && [ -n "$DLRUN_RUN_ID" ]; then
+unset DLRUN_WORLD_NODES DLRUN_MIN_NODES DLRUN_MAX_NODES DLRUN_GLOBAL_BATCH DLRUN_ACCUM_STEPS
+dlrun_ask() { # asks dlrun what this start begins with; fails where there is no whole answer
+    [ -n "$dlrun_exe" ] && [ -n "$DLRUN_RUN_ID" ] || return 1
+    local line value code=1
     exec 9< <(PATH=$dlrun_path:${PBS_O_PATH:-/usr/bin} "$dlrun_exe" exec --resume < /dev/null)
-    while IFS= read -r -t 100 -u 9 dlrun_line; do
-        dlrun_value=${dlrun_line#*=}
-        case ${dlrun_line%%=*} in
-        stop) dlrun_stop=$dlrun_value ;;
-        code) dlrun_stop_code=$dlrun_value ;;
+    while IFS= read -r -t 100 -u 9 line; do
+        value=${line#*=}
+        case ${line%%=*} in
+        ok) code=0 ;;
+        stop) dlrun_stop=$value ;;
+        code) dlrun_stop_code=$value ;;
         DLRUN_RESUME_FROM | DLRUN_TIME_LEFT | DLRUN_END | DLRUN_LEAD | DLRUN_*_NODES | DLRUN_GLOBAL_BATCH | DLRUN_ACCUM_STEPS)
-            export "$dlrun_line" ;;
+            export "$line"
+            ;;
         esac
     done
     exec 9<&-
-fi
+    return "$code"
+}
+# Without an answer a later start would train from the beginning, over the checkpoints.
+dlrun_ask || [ "$DLRUN_ATTEMPT" = 0 ] || dlrun_ask ||
+    refuse 75 'dlrun does not say which checkpoint this start continues from'
 if [ -n "$dlrun_stop" ]; then
     [ "$dlrun_stop_code" = 0 ] || refuse "$dlrun_stop_code" "$dlrun_stop"
     echo "dlrun: $dlrun_stop"

@@ -2,7 +2,7 @@
 
 use super::export;
 use crate::foundation::units::Bytes;
-use crate::job::{Mail, MailEvent};
+use crate::job::{Mail, MailEvent, ResumeOn};
 use crate::launch::Plan;
 use crate::scheduler::{depends, licenses};
 
@@ -12,7 +12,9 @@ pub(super) fn directives(plan: &Plan) -> Vec<String> {
     let mut options = requested(plan);
     options.push(format!("--output={}", output(plan)));
     options.push("--open-mode=append".to_owned());
-    if plan.resume.is_some() {
+    let requeues = [ResumeOn::Node, ResumeOn::Preemption];
+    let on = plan.resume.iter().flat_map(|resume| &resume.on);
+    if on.into_iter().any(|on| requeues.contains(on)) {
         // After a lost node or a preemption Slurm starts the job again itself, whatever `JobRequeue` says.
         options.push("--requeue".to_owned());
     }

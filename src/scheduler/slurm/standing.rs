@@ -1,15 +1,17 @@
 //! `scontrol -o show job ID`, asked by the job itself: when its time is up, whether Slurm starts it again; and
 //! `scontrol requeue ID`.
 
-use super::{Commands, scontrol_pairs};
+use super::{Commands, scontrol_pairs, seconds};
 use crate::scheduler::{SchedulerError, Standing};
 
 /// How a job stands; `None`: Slurm gave no answer.
 pub(super) fn standing(slurm: &Commands, job: &str) -> Option<Standing> {
-    read(&shown(slurm, &["job", job])?, |partition| {
-        let partition = shown(slurm, &["partition", partition])?;
-        value(&partition, "PreemptMode").map(str::to_owned)
-    })
+    let ran = slurm
+        .tool("scontrol")
+        .args(["-o", "show", "job", job])
+        .run()
+        .ok()?;
+    read(&ran.require_success("scontrol").ok()?.stdout)
 }
 
 /// Puts the job back into the queue. Slurm ends what is left of it at once.
@@ -30,42 +32,38 @@ pub(super) fn resize(slurm: &Commands, job: &str, nodes: u32) -> Result<(), Sche
 
 fn scontrol(slurm: &Commands, words: &[&str], what: &str) -> Result<(), SchedulerError> {
     let ran = slurm.tool("scontrol").args(words).run();
+    let is_silent = ran
+        .as_ref()
+        .is_ok_and(|output| slurm.words.is_silent(output));
     let done = ran.and_then(|output| output.require_success("scontrol"));
-    done.map(drop).map_err(|source| slurm.failed(what, source))
+    done.map(drop).map_err(|source| match source {
+        // Reached or not, it may have done it.
+        source if is_silent => SchedulerError::Unreachable {
+            scheduler: slurm.words.scheduler,
+            source,
+        },
+        source => slurm.failed(what, source),
+    })
 }
 
-fn shown(slurm: &Commands, what: &[&str]) -> Option<String> {
-    let ran = slurm
-        .tool("scontrol")
-        .args(["-o", "show"])
-        .args(what)
-        .run()
-        .ok()?;
-    ran.require_success("scontrol")
-        .ok()
-        .map(|output| output.stdout)
-}
-
-fn value<'a>(record: &'a str, key: &str) -> Option<&'a str> {
-    let mut pairs = scontrol_pairs(record).into_iter();
-    pairs
-        .find(|(known, _)| *known == key)
-        .map(|(_, value)| value)
-}
-
-/// `PreemptTime` is there once Slurm has chosen the job to make room, also while its grace time runs.
-fn read(record: &str, preempt_mode: impl Fn(&str) -> Option<String>) -> Option<Standing> {
-    let number = |key| value(record, key)?.parse::<u64>().ok();
+/// `PreemptTime` is there once Slurm has chosen the job to make room, also while its grace time runs. The time that is left is
+/// counted by Slurm's clock alone.
+fn read(record: &str) -> Option<Standing> {
+    let pairs = scontrol_pairs(record);
+    let value = |key: &str| {
+        pairs
+            .iter()
+            .find(|(known, _)| *known == key)
+            .map(|(_, value)| *value)
+    };
+    let number = |key| value(key)?.parse::<u64>().ok();
     let requeues = number("Restarts")?;
-    let is_preempted = number("PreemptTime").is_some();
-    let mode = value(record, "Partition")
-        .filter(|_| is_preempted)
-        .and_then(preempt_mode);
+    let time = |key| value(key).and_then(seconds);
     Some(Standing {
-        ends_at_ms: number("EndTime").map(|end| end * 1000),
+        left_seconds: time("TimeLimit")
+            .map(|limit| limit.saturating_sub(time("RunTime").unwrap_or(0))),
         requeues: u32::try_from(requeues).unwrap_or(u32::MAX),
-        is_preempted,
-        comes_back: mode.is_some_and(|mode| mode.contains("REQUEUE")),
+        is_preempted: number("PreemptTime").is_some(),
     })
 }
 
@@ -76,25 +74,20 @@ mod tests {
     #[test]
     fn a_job_that_makes_room_is_seen() {
         // Of Slurm 22.05.8, with SLURM_TIME_FORMAT=%s.
-        let running = "JobId=7 JobState=RUNNING Requeue=1 Restarts=0 RunTime=00:00:00 EndTime=1795763251 PreemptTime=None Partition=scavenge";
-        let mode = |name: &str| (name == "scavenge").then(|| "REQUEUE".to_owned());
+        let running = "JobId=7 JobState=RUNNING Requeue=1 Restarts=0 RunTime=00:00:20 TimeLimit=00:10:00 PreemptTime=None Partition=scavenge";
         let expected = Standing {
-            ends_at_ms: Some(1_795_763_251_000),
+            left_seconds: Some(580),
             ..Standing::default()
         };
-        assert_eq!(read(running, mode), Some(expected));
+        assert_eq!(read(running), Some(expected));
         let preempted = running.replace("PreemptTime=None", "PreemptTime=1795763000");
-        let seen = read(&preempted, mode).expect("a job");
-        assert!(seen.is_preempted && seen.comes_back);
-        assert!(
-            !read(&preempted, |_| Some("CANCEL".to_owned()))
-                .expect("a job")
-                .comes_back
-        );
+        assert!(read(&preempted).expect("a job").is_preempted);
         let requeued = running.replace("Restarts=0", "Restarts=1");
-        assert_eq!(read(&requeued, mode).expect("a job").requeues, 1);
+        assert_eq!(read(&requeued).expect("a job").requeues, 1);
+        let unlimited = running.replace("00:10:00", "UNLIMITED");
+        assert_eq!(read(&unlimited).expect("a job").left_seconds, None);
         assert_eq!(
-            read("slurm_load_jobs error: Invalid job id specified", mode),
+            read("slurm_load_jobs error: Invalid job id specified"),
             None
         );
     }
