@@ -4,6 +4,7 @@ use std::path::Path;
 
 use crate::app::error::{Error, Kind, failure};
 use crate::app::track::Tracked;
+use crate::foundation::clock::now_ms;
 use crate::job::RunId;
 use crate::record::rundir::{Attempt, Reading};
 use crate::record::store::{Store, StoreError, StoreFault};
@@ -67,6 +68,9 @@ pub(crate) fn imported_run(
             _ => newest(records, element.unwrap_or(0)),
         },
         elements: store.elements(run_id)?,
+        all_starts: store
+            .continued(std::slice::from_ref(run_id), now_ms())?
+            .remove(&(run_id.clone(), element)),
         record: row.record,
         status: row.status,
     };

@@ -7,7 +7,7 @@ use crate::app::error::{Error, Kind, failure};
 use crate::app::insight;
 use crate::app::job::source::read;
 use crate::app::matrix::BenchDir;
-use crate::app::runs::element_of;
+use crate::app::runs::{attempts, element_of};
 use crate::app::series::Series;
 use crate::app::session::Session;
 use crate::app::track::{Tracked, Tracker};
@@ -219,10 +219,12 @@ fn one(
     tracked.reading.notes.extend(notes);
     let request = insight::request(session, dir, &tracked);
     let insight = insight::insight(&tracked, request.as_ref(), sampled);
+    let attempts = points.map(|_| attempts(dir, &tracked, element));
     let Tracked {
         record,
         status,
         reading,
+        all_starts,
         ..
     } = tracked;
     let drawn = timelines.into_iter().chain(std::iter::repeat_with(|| None));
@@ -242,6 +244,8 @@ fn one(
         request,
         insight,
         nodes,
+        attempts: attempts.unwrap_or_default(),
+        all_starts,
         notes: reading.notes,
     }
 }

@@ -1,24 +1,24 @@
 //! Runs as `list` and `show` look at them: those of the index, one of them with its files, its attempts and elements.
 
+use std::collections::BTreeSet;
 use std::path::Path;
-
-use serde::Serialize;
 
 use crate::app::error::{Error, Kind};
 use crate::app::imported::{imported_run, open_store};
 use crate::app::session::Session;
 use crate::app::track::{Tracked, Tracker, found, plan_of};
-use crate::job::{JobId, JobState, RunId};
+use crate::foundation::clock::now_ms;
+use crate::job::{JobState, RunId};
 use crate::record::rundir::{Attempt, Reading};
 use crate::record::store::Store;
-use crate::record::{Element, ExitStatus, Sentinel};
+use crate::record::{AllStarts, AttemptMarks, AttemptSeen, Element};
 
 pub(crate) use crate::record::RunRow;
 pub(crate) use crate::record::rundir::RunDir;
 pub(crate) use crate::record::store::Filter;
 
-/// A run, and the shortest beginning of its id that means no other.
-type Listed = (RunRow, String);
+/// A run, the shortest beginning of its id that means no other, and all its starts as one, where it continued.
+pub(crate) type Listed = (RunRow, String, Option<AllStarts>);
 
 /// The newest runs of one's own records; `None` where nothing is recorded yet.
 pub(crate) fn list_runs(
@@ -53,7 +53,13 @@ fn listed(store: &Store, filter: &Filter, limit: usize) -> Result<Vec<Listed>, E
     let rows = store.list(limit, filter)?;
     let run_ids: Vec<RunId> = rows.iter().map(|row| row.record.run_id.clone()).collect();
     let prefixes = store.shortest_prefixes(&run_ids)?;
-    Ok(rows.into_iter().zip(prefixes).collect())
+    let continued = store.continued(&run_ids, now_ms())?;
+    let listed = rows.into_iter().zip(prefixes);
+    let listed = listed.map(|(row, prefix)| {
+        let key = (row.record.run_id.clone(), None);
+        (row, prefix, continued.get(&key).copied())
+    });
+    Ok(listed.collect())
 }
 
 /// What a shell may complete where a run is asked for, by the index as it is: the shortest ids that are clear, then names.
@@ -70,33 +76,14 @@ pub(crate) fn run_completions(session: &Session, limit: usize) -> Option<Vec<Str
     Some(words)
 }
 
-/// An attempt of a run or of an element.
-#[derive(Debug, Serialize)]
-#[cfg_attr(test, derive(schemars::JsonSchema))]
-pub(crate) struct AttemptSeen {
-    pub(crate) element: Option<u32>,
-    pub(crate) attempt: Option<u32>,
-    pub(crate) started_at_ms: Option<u64>,
-    pub(crate) ended_at_ms: Option<u64>,
-    pub(crate) exit: Option<ExitStatus>,
-    pub(crate) node: Option<String>,
-    pub(crate) job_id: Option<JobId>,
-}
-
-impl From<&Reading> for AttemptSeen {
-    fn from(reading: &Reading) -> Self {
-        let (start, end) = (reading.outcome.start.as_ref(), reading.outcome.end.as_ref());
-        let first = start.or(end);
-        Self {
-            element: reading.attempt.map(|attempt| attempt.element),
-            attempt: reading.attempt.map(|attempt| attempt.attempt),
-            started_at_ms: start.map(|mark| mark.at_ms),
-            ended_at_ms: end.map(|mark| mark.ended_at_ms(start)),
-            exit: end.and_then(Sentinel::exit),
-            node: first.map(|mark| mark.node.clone()),
-            job_id: first.and_then(|mark| mark.job_id.clone()),
-        }
-    }
+/// An attempt by what it left.
+fn seen(reading: &Reading) -> AttemptSeen {
+    let place = reading.attempt;
+    AttemptSeen::new(
+        place.map(|attempt| attempt.element),
+        place.map(|attempt| attempt.attempt),
+        AttemptMarks::from(&reading.outcome),
+    )
 }
 
 /// A run as `show` has it.
@@ -104,7 +91,7 @@ pub(crate) struct Shown {
     pub(crate) tracked: Tracked,
     /// Its files; `None` of one that was imported.
     pub(crate) dir: Option<RunDir>,
-    /// All of a single run or of one element; of an array those of the elements that were requeued.
+    /// As [`attempts`] has them.
     pub(crate) attempts: Vec<AttemptSeen>,
     /// What the command line said in place of the job file.
     pub(crate) overrides: Vec<String>,
@@ -132,6 +119,10 @@ pub(crate) fn look_at_run(
     let dir = tracker.state.run(&run_id)?;
     if let Some(element) = element {
         tracked = element_of(&dir, tracked, element)?;
+        let mut continued = tracker
+            .store
+            .continued(std::slice::from_ref(&run_id), now_ms())?;
+        tracked.all_starts = continued.remove(&(run_id, Some(element)));
     }
     Ok(Shown {
         attempts: attempts(&dir, &tracked, element),
@@ -143,10 +134,18 @@ pub(crate) fn look_at_run(
 
 impl Shown {
     fn imported(store: &Store, run_id: &RunId, element: Option<u32>) -> Result<Self, Error> {
+        let tracked = imported_run(store, run_id, element)?;
+        let known = store.attempts(run_id)?;
+        let all = known.iter().map(|(key, _)| Attempt::from_key(key));
+        let shown = wanted(all.collect(), &tracked, element);
+        let known = known.into_iter().filter_map(|(key, marks)| {
+            let shown = shown.contains(&Attempt::from_key(&key));
+            shown.then(|| AttemptSeen::new(Some(key.element), Some(key.attempt), marks))
+        });
         Ok(Self {
-            tracked: imported_run(store, run_id, element)?,
+            attempts: known.collect(),
+            tracked,
             dir: None,
-            attempts: Vec::new(),
             overrides: Vec::new(),
         })
     }
@@ -161,7 +160,7 @@ impl Shown {
             let attempt = element.attempt?;
             let element = element.element;
             let reading = self.dir.as_ref()?.marks(Attempt { element, attempt });
-            AttemptSeen::from(&reading).node
+            seen(&reading).node
         };
         let bad = self.tracked.elements.iter().filter(is_bad).enumerate();
         bad.map(|(place, element)| (element, (place < most).then(|| node(element)).flatten()))
@@ -169,22 +168,22 @@ impl Shown {
     }
 }
 
-fn attempts(run: &RunDir, tracked: &Tracked, element: Option<u32>) -> Vec<AttemptSeen> {
+/// The attempts of a single run or of one element; of an array those of the elements that were requeued.
+pub(crate) fn attempts(run: &RunDir, tracked: &Tracked, element: Option<u32>) -> Vec<AttemptSeen> {
     let all = run.attempts().unwrap_or_default();
-    let requeued: Vec<u32> = all
-        .iter()
-        .filter(|attempt| attempt.attempt > 0)
-        .map(|attempt| attempt.element)
-        .collect();
+    let shown = wanted(all, tracked, element).into_iter();
+    shown.map(|attempt| seen(&run.marks(attempt))).collect()
+}
+
+fn wanted(mut all: Vec<Attempt>, tracked: &Tracked, element: Option<u32>) -> Vec<Attempt> {
+    let again = all.iter().filter(|attempt| attempt.attempt > 0);
+    let requeued: BTreeSet<u32> = again.map(|attempt| attempt.element).collect();
     let is_array = tracked.record.array.is_some();
-    let wanted = |attempt: &&Attempt| match element {
+    all.retain(|attempt| match element {
         Some(element) => attempt.element == element,
         None => !is_array || requeued.contains(&attempt.element),
-    };
-    all.iter()
-        .filter(wanted)
-        .map(|attempt| AttemptSeen::from(&run.marks(*attempt)))
-        .collect()
+    });
+    all
 }
 
 /// One element of an array in the place of the whole, with what its newest attempt left.

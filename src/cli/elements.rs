@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use crate::app::runs::Shown;
 use crate::app::times::local_time;
 use crate::app::track::Tracked;
-use crate::cli::table::{Rows, headed, or_dash};
+use crate::cli::table::{Rows, fitted, headed, or_dash, table};
 use crate::job::{ArraySpec, JobState};
 use crate::record::{ExitStatus, signal_name};
 
@@ -59,6 +59,11 @@ pub(crate) fn attempts_table(shown: &Shown) -> String {
     if attempts.iter().all(|one| one.attempt.unwrap_or(0) == 0) {
         return String::new();
     }
+    // What only starts of a run with `[resume]` have.
+    let more: &[&str] = match attempts.iter().any(|one| one.record.is_some()) {
+        true => &["VERDICT", "NEXT", "FROM", "SAVED IN"],
+        false => &[],
+    };
     let known = attempts.iter().enumerate().filter_map(|(place, one)| {
         let (element, number) = (one.element?, one.attempt? + 1);
         let next = attempts.get(place + 1).and_then(|next| next.element);
@@ -72,16 +77,20 @@ pub(crate) fn attempts_table(shown: &Shown) -> String {
             None => number.to_string(),
         };
         let (started, ended) = (one.started_at_ms, one.ended_at_ms);
-        Some([
+        let marks = [
             name,
             or_dash(started.map(local_time)),
             or_dash(ended.map(local_time)),
             how,
             or_dash(one.node.as_deref()),
-        ])
+        ];
+        let noted = one.noted().map(or_dash).into_iter().take(more.len());
+        Some(marks.into_iter().chain(noted))
     });
-    let table = headed(["ATTEMPT", "STARTED", "ENDED", "HOW", "NODE"], known);
-    format!("\n{table}")
+    let mut table = table();
+    let marks = ["ATTEMPT", "STARTED", "ENDED", "HOW", "NODE"];
+    table.set_header(marks.iter().chain(more)).add_rows(known);
+    format!("\n{}", fitted(table))
 }
 
 /// `exit code 3`, or `SIGTERM, exit code 143`.

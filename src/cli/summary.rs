@@ -18,8 +18,8 @@ use crate::foundation::units::{Bytes, display_seconds};
 use crate::job::JobState;
 use crate::learn::model::CheckedForecast;
 use crate::record::{
-    Conditions, Element, EpochSummary, Identity, Missing, NodeRecord, NodeState, RankRecord,
-    RunRecord, Status, Usage, summarise_epochs,
+    AllStarts, Conditions, Element, EpochSummary, Identity, Missing, NodeRecord, NodeState,
+    RankRecord, RunRecord, Status, Usage, summarise_epochs,
 };
 use crate::report::insight::Insight;
 
@@ -71,6 +71,9 @@ pub(crate) struct RunAnswer<'a> {
     foretold: Option<CheckedForecast>,
     #[serde(skip_serializing_if = "<[_]>::is_empty")]
     elements: &'a [Element],
+    /// All starts of a run that continued.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    all_starts: Option<AllStarts>,
 }
 
 /// What is known of several runs, or what was done to them.
@@ -102,6 +105,7 @@ pub(crate) fn run_answer<'a>(tracked: &'a Tracked, records: Option<&'a Path>) ->
         records: records.map(Path::to_string_lossy),
         foretold: forecast::compared(tracked),
         elements: &tracked.elements,
+        all_starts: tracked.all_starts,
     }
 }
 
@@ -154,10 +158,9 @@ fn table_text(tracked: &Tracked, records: Option<&Path>, insight: &Insight) -> S
     add_times(tracked, &mut rows);
     let attempt = tracked.reading.attempt.map(|attempt| attempt.attempt);
     let attempt = attempt.filter(|attempt| *attempt > 0);
-    rows.add_known(
-        "attempt",
-        attempt.map(|attempt| format!("{} (it was requeued)", attempt + 1)),
-    );
+    let requeued = attempt.map(|attempt| format!("{} (it was requeued)", attempt + 1));
+    let all_starts = tracked.all_starts.map(|all| all.to_string());
+    rows.add_known("attempt", all_starts.or(requeued));
     let measured = nodes(tracked).iter().map(|node| node.updated_at_ms).max();
     if let Some(measured) = measured.filter(|_| !status.state.is_final()) {
         let text = format!("{}; the newest epochs are in `dlrun logs`", ago(measured));
@@ -225,21 +228,24 @@ fn add_times(tracked: &Tracked, rows: &mut Rows) {
     let submitted = local_time(record.submitted_at_ms);
     let (user, host) = (&record.user, &record.submit_host);
     rows.add("submitted", format!("{submitted} by {user} on {host}"));
-    let Some(started) = status.started_at_ms else {
+    let all_starts = tracked.all_starts;
+    let first = all_starts.and_then(|all| all.started_at_ms);
+    let Some(started) = first.or(status.started_at_ms) else {
         return;
+    };
+    let ran_until = |until: u64| {
+        let ran = all_starts.map(|all| all.ran_seconds);
+        display_seconds(ran.unwrap_or_else(|| seconds_between(started, until)))
     };
     let waited = display_seconds(seconds_between(record.submitted_at_ms, started));
     let running = match status.state {
-        JobState::Running => {
-            let seconds = seconds_between(started, now_ms());
-            format!(", running for {}", display_seconds(seconds))
-        }
+        JobState::Running => format!(", running for {}", ran_until(now_ms())),
         _ => String::new(),
     };
     let at = local_time(started);
     rows.add("started", format!("{at} (waited {waited}{running})"));
     if let Some(ended) = status.ended_at_ms {
-        let ran = display_seconds(seconds_between(started, ended));
+        let ran = ran_until(ended);
         rows.add("ended", format!("{} (ran {ran})", local_time(ended)));
     }
 }
@@ -268,7 +274,11 @@ fn add_epochs(tracked: &Tracked, rows: &mut Rows) {
     };
     let progress = &node.progress;
     let planned = progress.epochs_announced.or(tracked.record.workload.epochs);
-    if progress.epochs_completed > 0 || planned.is_some() {
+    if let Some(all) = tracked.all_starts.and_then(|all| all.epochs) {
+        let of = planned.map_or_else(String::new, |planned| format!(" of {planned}"));
+        let last = progress.epochs_completed;
+        rows.add("epochs", format!("{all}{of} ({last} in the last start)"));
+    } else if progress.epochs_completed > 0 || planned.is_some() {
         rows.add("epochs", progress.epochs_text(planned));
     }
     let metrics = progress.last_metrics.iter().take(6);

@@ -47,7 +47,7 @@ described_elsewhere! {
         crate::learn::model::CheckedForecast, crate::learn::model::Counted, crate::learn::model::Evaluation,
         crate::learn::model::Explanation, crate::learn::model::Head, crate::observe::timing::Evidence,
         crate::observe::timing::Stated, crate::observe::timing::StatedEpoch, crate::plan::Candidate,
-        crate::plan::ImageCandidate, crate::plan::Plan, crate::record::Cause, crate::record::Element,
+        crate::plan::ImageCandidate, crate::plan::Plan, crate::record::AttemptRecord, crate::record::Cause, crate::record::Element,
         crate::record::ElementCounts, crate::record::EpochSummary, crate::record::ExitStatus, crate::record::Forecast,
         crate::record::GpuFacts, crate::record::HostFacts, crate::record::Missing, crate::record::NodeBench,
         crate::record::NodeFigures, crate::record::NodeRecord, crate::record::RunRecord, crate::record::Status,

@@ -4,6 +4,7 @@
 //! Counters are kept cumulative, as read; everything else is derived on reading. What could not be read is `None`, never 0.
 
 mod attempt_end;
+mod attempt_seen;
 mod cause;
 mod cause_of_end;
 mod conditions;
@@ -40,6 +41,7 @@ mod usage;
 
 pub use crate::foundation::statistics::median;
 pub use attempt_end::{AttemptEnd, AttemptRecord, Checkpoint, Next, TimeStop, Verdict};
+pub use attempt_seen::{AllStarts, AttemptSeen};
 pub use cause::{Cause, CauseKind, ending, signal_name};
 pub use conditions::{Conditions, NetworkFacts, Software, StorageClass};
 pub use container::{ContainerRecord, ContainerRuntime, FlagReason, ImageIdentity, RunImage};

@@ -3,8 +3,8 @@
 use serde::{Deserialize, Serialize};
 
 use super::{
-    Conditions, ContainerRecord, Event, ExitStatus, GpuUsage, NodeFigures, Progress, RankRecord,
-    TimeStop, Usage,
+    AttemptRecord, Conditions, ContainerRecord, Event, ExitStatus, GpuUsage, NodeFigures, Progress,
+    RankRecord, TimeStop, Usage,
 };
 use crate::job::{JobId, RunId};
 
@@ -212,8 +212,8 @@ pub struct Measurement {
     pub attempt: AttemptMarks,
 }
 
-/// An attempt by the marks of its batch script.
-#[derive(Debug, Clone, PartialEq, Eq, Deserialize, Default)]
+/// An attempt by the marks of its batch script, and what its job noted of it.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, Default)]
 pub struct AttemptMarks {
     /// The job.
     pub job_id: Option<JobId>,
@@ -225,6 +225,9 @@ pub struct AttemptMarks {
     pub ended_at_ms: Option<u64>,
     /// The batch shell's exit code, 128 + n for signal n.
     pub exit_code: Option<i32>,
+    /// What the job noted, where the run may continue.
+    #[serde(default)]
+    pub record: Option<AttemptRecord>,
 }
 
 impl NodeRecord {

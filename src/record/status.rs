@@ -4,7 +4,9 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
-use super::{AttemptRecord, Cause, ExitStatus, NodeRecord, Notice, RunRecord, Sentinel};
+use super::{
+    AttemptMarks, AttemptRecord, Cause, ExitStatus, NodeRecord, Notice, RunRecord, Sentinel,
+};
 use crate::job::{ArraySpec, JobId, JobState};
 
 /// What a scheduler says of a job.
@@ -56,6 +58,21 @@ pub struct Outcome {
     pub cancel_asked_at_ms: Option<u64>,
     /// What the scheduler wrote into the job's output when it ended it.
     pub notice: Option<Notice>,
+}
+
+impl From<&Outcome> for AttemptMarks {
+    fn from(outcome: &Outcome) -> Self {
+        let (start, end) = (outcome.start.as_ref(), outcome.end.as_ref());
+        let first = start.or(end);
+        Self {
+            job_id: first.and_then(|mark| mark.job_id.clone()),
+            first_node: first.map(|mark| mark.node.clone()),
+            started_at_ms: start.map(|mark| mark.at_ms),
+            ended_at_ms: end.map(|mark| mark.ended_at_ms(start)),
+            exit_code: end.and_then(|mark| mark.exit_code),
+            record: outcome.attempt.clone(),
+        }
+    }
 }
 
 impl QueueEntry {

@@ -29,6 +29,8 @@ pub(super) fn of_run(run: &Run) -> Facts {
     let last_words = last_words.find(|words| words.len() > 1);
     let attempt = nodes.clone().map(|node| node.key.attempt).max();
     let attempt = attempt.filter(|attempt| *attempt > 0);
+    let requeued = attempt.map(|attempt| format!("{} (it was requeued)", attempt + 1));
+    let all_starts = run.all_starts.map(|all| all.to_string());
     let mut scheduler = record.scheduler.as_str().to_owned();
     if let Some(job) = &record.job_id {
         scheduler = format!("{scheduler}, job {job}");
@@ -56,10 +58,7 @@ pub(super) fn of_run(run: &Run) -> Facts {
         ("submitted", Some(submitted)),
         ("started", status.started_at_ms.map(utc)),
         ("ended", status.ended_at_ms.map(utc)),
-        (
-            "attempt",
-            attempt.map(|attempt| format!("{} (it was requeued)", attempt + 1)),
-        ),
+        ("attempt", all_starts.or(requeued)),
         ("scheduler", Some(scheduler)),
         ("nodes", Some(node_names(run))),
         ("ranks", ranks(run)),

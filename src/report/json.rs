@@ -7,7 +7,7 @@ use super::scaling::{Kind, Scaling};
 use super::{Findings, Node, Run, facts};
 use crate::foundation::statistics::{CONFIDENCE, Ratio};
 use crate::job::RunId;
-use crate::record::{Missing, RunRecord, Status};
+use crate::record::{AllStarts, AttemptSeen, Missing, RunRecord, Status};
 
 /// The whole report.
 #[derive(Debug, Serialize)]
@@ -31,6 +31,9 @@ struct ReportedRun<'a> {
     request: Option<&'a Request>,
     insight: &'a Insight,
     nodes: &'a [Node],
+    attempts: &'a [AttemptSeen],
+    #[serde(skip_serializing_if = "Option::is_none")]
+    all_starts: Option<AllStarts>,
     unreadable: &'a [Missing],
 }
 
@@ -133,6 +136,8 @@ impl<'a> ReportedRun<'a> {
             request: run.request.as_ref(),
             insight: &run.insight,
             nodes: &run.nodes,
+            attempts: &run.attempts,
+            all_starts: run.all_starts,
             unreadable: &run.notes,
         }
     }

@@ -34,7 +34,7 @@ use serde::Serialize;
 
 use crate::foundation::statistics::Spread;
 use crate::job::JobState;
-use crate::record::{Missing, NodeRecord, Progress, RunRecord, Status};
+use crate::record::{AllStarts, AttemptSeen, Missing, NodeRecord, Progress, RunRecord, Status};
 use crate::report::insight::{EpochTimes, Insight, Request, Timing};
 use compare::Row;
 use scaling::Scaling;
@@ -84,6 +84,10 @@ pub struct Run {
     pub insight: Insight,
     /// Its nodes, by name.
     pub nodes: Vec<Node>,
+    /// Its starts.
+    pub attempts: Vec<AttemptSeen>,
+    /// All of them as one, where it continued.
+    pub all_starts: Option<AllStarts>,
     /// What lay in its directory but could not be read, and why.
     pub notes: Vec<Missing>,
 }

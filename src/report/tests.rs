@@ -70,6 +70,8 @@ pub(super) fn untimed() -> Run {
         request: None,
         insight,
         nodes,
+        attempts: Vec::new(),
+        all_starts: None,
         notes: Vec::new(),
     })
 }

@@ -11,14 +11,15 @@ use std::process::{Command, Stdio};
 use dlrun::job::JobState;
 use dlrun::record::store::{NodeStore, Segment, Store, StoreError};
 use dlrun::record::{
-    Event, EventKind, ExitStatus, GpuFacts, GpuReading, GpuUsage, NodeState, ProcessReading,
-    RankRecord, Sample, Status, Table, encode_segments,
+    Event, EventKind, ExitStatus, GpuFacts, GpuReading, GpuUsage, NodeState, Outcome,
+    ProcessReading, RankRecord, Sample, Sentinel, Status, Table, encode_segments,
 };
 use serde_json::Value;
 
 use crate::node_store::{live, records};
-use crate::records::{node, run, run_id};
+use crate::records::{mark, node, run, run_id};
 use crate::support::env::{DLRUN, Done, TestEnv};
+use crate::support::rows::lines;
 use crate::support::skip;
 
 const BEGIN_MS: u64 = 1_760_000_000_000;
@@ -222,7 +223,7 @@ fn counted(lines: &[Value]) -> BTreeMap<(String, u64, String), usize> {
 fn every_table_comes_out_with_its_columns() {
     let site = Site::new();
     put_all(&mut site.store(), 1);
-    let rows = [1, 1, 2, 1, 1, 2, 1, 5, 5, 5];
+    let rows = [1, 1, 1, 2, 1, 1, 2, 1, 5, 5, 5];
     for (table, rows) in Table::ALL.into_iter().zip(rows) {
         let lines = site
             .export(&["--what", table.as_str(), "--format", "jsonl"])
@@ -358,6 +359,75 @@ fn a_consumer_gets_each_row_once_and_a_corrected_one_again() {
     // Another consumer begins at the beginning.
     site.delivers("other", &more);
     assert_eq!(site.take().len(), 5 + 2 + 3);
+}
+
+#[test]
+fn starts_come_once_each_when_they_are_over_and_are_imported() {
+    let site = Site::new();
+    let mut store = site.store();
+    let id = run_id(1);
+    let noted = |end: Option<Sentinel>| {
+        let mut attempt = crate::records::attempt(true);
+        attempt.end = attempt.end.filter(|_| end.is_some());
+        Outcome {
+            start: Some(mark(BEGIN_MS, None)),
+            end,
+            attempt: Some(attempt),
+            ..Outcome::default()
+        }
+    };
+    let first = noted(Some(mark(BEGIN_MS + 8_000, Some(0))));
+    let done = store.write(|writer| {
+        writer.upsert_run(&run(id.clone(), "mnist", BEGIN_MS))?;
+        writer.set_status(&id, &Status::of(JobState::Running))?;
+        writer.ingest_attempt(&id, 0, 0, &first)?;
+        writer.ingest_attempt(&id, 0, 1, &noted(None))
+    });
+    done.expect("written");
+    let more = ["--what", "runs,attempts", "--format", "jsonl"];
+    site.delivers("site", &more);
+    let came = site.take();
+    assert_eq!((came.len(), &came[0]["attempt"]), (1, &0.into()));
+    for (column, value) in [
+        ("verdict", "timeout".into()),
+        ("next", "requeue".into()),
+        ("checkpoint", "/home/ada/ckpt/2.pt".into()),
+        ("checkpoint_bytes", 7.into()),
+        ("advanced", true.into()),
+        ("save_seconds", 1.5.into()),
+        ("node_hours", 0.25.into()),
+        ("resumed_from", "/home/ada/ckpt/1.pt".into()),
+        ("exit_code", Value::from(0)),
+    ] {
+        assert_eq!(came[0][column], value, "{column}");
+    }
+    // The other one was killed, and left no end.
+    let over = |writer: &dlrun::record::store::Writer<'_>| {
+        writer.set_status(&id, &Status::of(JobState::NodeFail))?;
+        writer.ingest_attempt(&id, 0, 0, &first)
+    };
+    store.write(over).expect("written");
+    site.delivers("site", &more);
+    let later = site.take();
+    assert_eq!(later.len(), 2);
+    site.delivers("site", &more);
+    assert_eq!(site.take(), Vec::<Value>::new());
+    // In any order, and twice.
+    let rows = [&later[0], &came[0], &later[1], &came[0]];
+    let file = site.env.write("starts.jsonl", lines(rows));
+    let _ = site.env.dlrun(["import"]).arg(&file).run().code(0);
+    let imported = Store::open(&site.env.state().join("dlrun.db")).expect("an index");
+    assert_eq!(
+        imported.attempts(&id).expect("read"),
+        store.attempts(&id).expect("read")
+    );
+    let shown = site.env.show("mnist");
+    assert_eq!(shown["attempts"][0]["end"]["verdict"], "timeout");
+    assert_eq!(shown["attempts"][1]["found"]["bytes"], 7);
+    let shown = site.env.dlrun(["show", "mnist"]).run().code(0);
+    let _ = shown
+        .says("2 starts, which ran 8.00 s together")
+        .says("1.pt  1.50 s");
 }
 
 #[test]
@@ -1097,11 +1167,12 @@ fn names_that_are_no_utf8_are_written_to_or_refused() {
 
 /// The unit of a column's numbers, by the suffix of its name, which may be all of it; empty where it has none.
 fn unit(name: &str) -> &'static str {
-    const UNITS: [(&str, &str); 13] = [
+    const UNITS: [(&str, &str); 14] = [
         ("_at_ms", "Unix milliseconds UTC"),
         ("_ms", "ms"),
         ("_us", "µs"),
         ("_seconds", "s"),
+        ("_hours", "h"),
         ("_basis_points", "1/100 %"),
         ("_bytes", "bytes"),
         ("_percent", "%"),

@@ -2,8 +2,9 @@
 
 use dlrun::job::{JobId, RunId, SchedulerKind, Workload};
 use dlrun::record::{
-    Basis, ContainerRecord, ContainerRuntime, Epoch, FlagReason, Forecast, HostFacts, Interval,
-    MeasureKey, NodeRecord, NodeState, Progress, RunImage, RunRecord, Sentinel, Usage, WatcherCost,
+    AttemptEnd, AttemptRecord, Basis, Checkpoint, ContainerRecord, ContainerRuntime, Epoch,
+    FlagReason, Forecast, HostFacts, Interval, MeasureKey, Next, NodeRecord, NodeState, Progress,
+    RunImage, RunRecord, Sentinel, Usage, Verdict, WatcherCost,
 };
 
 /// The run id that ends in `number`.
@@ -121,6 +122,32 @@ pub(crate) fn mark(at_ms: u64, exit_code: Option<i32>) -> Sentinel {
         job_id,
         exit_code,
         refused: None,
+    }
+}
+
+/// What a job noted of a start whose time was up.
+pub(crate) fn attempt(resumes: bool) -> AttemptRecord {
+    let checkpoint = |number: u64| Checkpoint {
+        path: format!("/home/ada/ckpt/{number}.pt"),
+        modified_ms: number,
+        bytes: 7,
+    };
+    AttemptRecord {
+        format: AttemptRecord::FORMAT,
+        found: Some(checkpoint(1)),
+        resumes,
+        end: Some(AttemptEnd {
+            verdict: Verdict::Timeout,
+            evidence: "its time was nearly up".to_owned(),
+            next: Next::Requeue,
+            why: "start 2 of 50".to_owned(),
+            at_ms: 4_100,
+            job_id: None,
+            checkpoint: Some(checkpoint(2)),
+            advanced: true,
+            save_seconds: Some(1.5),
+            node_hours: 0.25,
+        }),
     }
 }
 

@@ -1,5 +1,7 @@
 //! Runs of several starts, on this machine. Real schedulers are in `slurm_real` and `pbs_real`.
 
+use serde_json::{Value, json};
+
 use crate::support::env::TestEnv;
 
 /// Counts to twelve, saves at SIGUSR1 and continues from what it saved.
@@ -45,6 +47,54 @@ fn a_run_outlives_its_time_limit_and_loses_nothing() {
     assert_eq!(shown["status"]["state"], "completed");
     let starts = shown["attempts"].as_array().expect("a list");
     assert!(starts.len() >= 2, "{starts:#?}");
+    counts_as_one(&env, &run, starts);
+}
+
+/// What `list`, `show`, `report` and `export` say of a run of several starts.
+fn counts_as_one(env: &TestEnv, run: &str, starts: &[Value]) {
+    let (first, last) = (&starts[0], starts.last().expect("one"));
+    assert_eq!(first["end"]["verdict"], "timeout");
+    assert_eq!(first["end"]["next"], "restart");
+    assert_eq!(
+        (&first["resumes"], &last["resumes"]),
+        (&json!(false), &json!(true))
+    );
+    assert_eq!(last["end"]["verdict"], "finished");
+    let ran = starts.iter().map(|start| {
+        let at = |key: &str| start[key].as_u64().expect("a time");
+        at("ended_at_ms") - at("started_at_ms")
+    });
+    let ran = ran.sum::<u64>() as f64 / 1e3;
+    let listed = env.dlrun(["list", "--json"]).run().code(0).result();
+    let all = json!({ "starts": starts.len(), "started_at_ms": first["started_at_ms"], "ran_seconds": ran, "epochs": 12 });
+    assert_eq!(listed["runs"][0]["all_starts"], all);
+    let ran = dlrun::foundation::units::display_seconds(ran);
+    let _ = env.dlrun(["list"]).run().code(0).says(&ran);
+    let from = last["found"]["path"].as_str().expect("a path");
+    let from = from.rsplit('/').next().expect("a name");
+    let number = starts.len();
+    let _ = env
+        .dlrun(["show", run])
+        .run()
+        .code(0)
+        .says(&format!(
+            "{number} starts, which ran {ran} together and trained 12 epochs"
+        ))
+        .says(&format!("(ran {ran})"))
+        .says(" VERDICT   NEXT     FROM  SAVED IN")
+        .says(&format!(" finished  nothing  {from}"));
+    let exported = env
+        .dlrun(["export", "--what", "attempts", "--format", "jsonl"])
+        .run()
+        .code(0)
+        .text();
+    assert_eq!(exported.lines().count(), number);
+    assert!(exported.contains("\"verdict\":\"timeout\""), "{exported}");
+    let page = env.root().join("page.html");
+    let report = env.dlrun(["report", run, "--output"]).arg(&page).run();
+    drop(report.code(0));
+    let page = std::fs::read_to_string(page).expect("a page");
+    assert!(page.contains("<h3>Starts</h3>") && page.contains(">finished<"));
 }
 
 #[test]

@@ -8,9 +8,10 @@ use std::process::Command;
 use dlrun::job::{ArraySpec, Framework, JobId, JobState, Provenance, RunId, StorageClass};
 use dlrun::record::store::{Filter, Found, Segment, Store, StoreError, StoreFault};
 use dlrun::record::{
-    self, ArrayPart, Cause, Conditions, Element, EpochNumbering, Event, EventKind, ExitStatus,
-    Forecast, Gap, GpuFacts, GpuUsage, Interval, Missing, NodeState, Outcome, Progress, RunImage,
-    RunRecord, Scope, Status, StepMark, StepTimes, Throughput, TimeSource, merge_elements,
+    self, ArrayPart, AttemptMarks, Cause, Conditions, Element, EpochNumbering, Event, EventKind,
+    ExitStatus, Forecast, Gap, GpuFacts, GpuUsage, Interval, Missing, NodeState, Outcome, Progress,
+    RunImage, RunRecord, Scope, Status, StepMark, StepTimes, Throughput, TimeSource,
+    merge_elements,
 };
 use tempfile::TempDir;
 
@@ -282,7 +283,7 @@ fn dump_without_numbers(store: &Store) -> String {
     let normal = "UPDATE run SET change_seq = -id; UPDATE node SET change_seq = -id; UPDATE block SET change_seq = -rowid;
         UPDATE gpu SET change_seq = -node; UPDATE event SET change_seq = -node * 1000 - place;
         UPDATE timing SET change_seq = -node * 1000 - place;
-        UPDATE metric SET change_seq = -node * 1000 - place; UPDATE change SET store = '', last = 0;";
+        UPDATE metric SET change_seq = -node * 1000 - place; UPDATE attempt SET change_seq = -id; UPDATE change SET store = '', last = 0;";
     let done = Command::new("sqlite3")
         .arg(store.path())
         .arg(normal)
@@ -369,6 +370,66 @@ fn what_was_measured_is_read_back() {
         (blocks.len(), blocks[0].samples, blocks[0].bytes.as_slice()),
         (1, 5, b"samples".as_slice())
     );
+}
+
+/// What a run with `[resume]` left: three starts of one that was lost in between, with epochs that were trained again.
+#[test]
+fn starts_are_read_back_and_count_as_one() {
+    let (_tmp, mut store) = store();
+    let id = run_id(1);
+    let start = |attempt: u32, first: u64, until: Option<u64>| {
+        let mut measured = node(id.clone(), "n1", 1_000 * first + 4_000);
+        (measured.key.attempt, measured.progress.epoch_numbering) =
+            (attempt, Some(EpochNumbering::OneBased));
+        let epochs = measured.progress.epochs.iter_mut().zip(first..);
+        epochs.for_each(|(epoch, number)| epoch.epoch = number);
+        Outcome {
+            start: Some(mark(1_000 * first, None)),
+            end: until.map(|at_ms| mark(at_ms, Some(143))),
+            attempt: Some(crate::records::attempt(attempt > 0)),
+            nodes: vec![measured],
+            ..Outcome::default()
+        }
+    };
+    let outcomes = [
+        start(0, 1, Some(4_000)),
+        start(1, 3, None),
+        start(2, 4, None),
+    ];
+    let running = Status::of(JobState::Running);
+    for _ in 0..2 {
+        write(&mut store, |writer| {
+            writer.upsert_run(&run(id.clone(), "mnist", 1_000))?;
+            writer.set_status(&id, &running)?;
+            let mut starts = (0..).zip(&outcomes);
+            starts.try_for_each(|(attempt, of)| writer.ingest_attempt(&id, 0, attempt, of))
+        });
+    }
+    let read = store.attempts(&id).expect("read");
+    let expected = outcomes.iter().map(AttemptMarks::from);
+    assert!(read.iter().map(|(_, marks)| marks.clone()).eq(expected));
+    assert_eq!(read[2].0.attempt, 2);
+    let continued = |store: &Store| {
+        let all = store
+            .continued(&[id.clone(), run_id(2)], 9_000)
+            .expect("read");
+        assert_eq!(all.len(), 1);
+        all[&(id.clone(), None)].to_string()
+    };
+    // Until its end mark, as long as it was watched, and until now.
+    let text = "3 starts, which ran 12.0 s together and trained 5 epochs";
+    assert_eq!(continued(&store), text);
+    write(&mut store, |writer| {
+        writer.set_status(&id, &Status::of(JobState::Failed))
+    });
+    assert!(continued(&store).contains("ran 11.0 s"));
+    write(&mut store, |writer| {
+        let mut outcome = outcomes[0].clone();
+        outcome.nodes[0].updated_at_ms += 1;
+        outcome.nodes[0].progress.epoch_numbering = Some(EpochNumbering::Unnumbered);
+        writer.ingest_attempt(&id, 0, 0, &outcome)
+    });
+    assert!(continued(&store).ends_with("together"));
 }
 
 #[test]

@@ -144,8 +144,9 @@ impl Tracker<'_> {
                 let (run, status) = (&seen.run, &seen.tracked.status);
                 writer.upsert_run(&seen.tracked.record)?;
                 let over = seen.grown || status.state.is_final();
-                // A run that is over and was taken in is not read again.
-                if is_news && (wanted || over) {
+                let continues = seen.tracked.reading.outcome.attempt.is_some();
+                // A run that is over and was taken in is not read again. The starts of one that continues count together.
+                if is_news && (wanted || over || continues) {
                     // The series of a run that is still running grows.
                     ingest(writer, run, over)?;
                 }

@@ -18,7 +18,7 @@ use crate::job::{ArraySpec, JobState, RunId};
 use crate::plan::Plan;
 use crate::record::rundir::{Reading, RunDir, StateDir, deliver_late};
 use crate::record::store::{Store, StoreFault};
-use crate::record::{Element, MeasureKey, QueueEntry, RunRecord, RunRow, Status};
+use crate::record::{AllStarts, Element, MeasureKey, QueueEntry, RunRecord, RunRow, Status};
 use crate::scheduler::{adapter_for, output_file};
 
 pub(crate) use ask::job_ref;
@@ -34,6 +34,8 @@ pub(crate) struct Tracked {
     pub(crate) reading: Reading,
     /// The elements of its array.
     pub(crate) elements: Vec<Element>,
+    /// All its starts as one, where it continued.
+    pub(crate) all_starts: Option<AllStarts>,
 }
 
 impl Tracked {
@@ -208,7 +210,16 @@ impl<'a> Tracker<'a> {
         let grown = self.grown(Some(run_ids));
         let seen = self.see(due, history, true, &grown)?;
         self.take_in_seen(&seen, true);
-        Ok(seen.into_iter().map(|seen| seen.tracked).collect())
+        let continued = self.store.continued(run_ids, now_ms()).unwrap_or_default();
+        let with_starts = |mut tracked: Tracked| {
+            let key = (tracked.record.run_id.clone(), None);
+            tracked.all_starts = continued.get(&key).copied();
+            tracked
+        };
+        Ok(seen
+            .into_iter()
+            .map(|seen| with_starts(seen.tracked))
+            .collect())
     }
 
     /// Asks the schedulers about runs, then reads their files.

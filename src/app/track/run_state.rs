@@ -44,6 +44,7 @@ pub(super) fn run_state(
         status: witness.status(&mut reading, entry),
         reading,
         elements: Vec::new(),
+        all_starts: None,
         record,
     };
     Ok((tracked, Vec::new()))
@@ -130,6 +131,7 @@ fn element_states(
         status,
         reading: Reading::default(),
         elements,
+        all_starts: None,
     };
     Ok((tracked, changed))
 }

@@ -3,7 +3,7 @@
 use serde::Serialize;
 
 use crate::app::error::Error;
-use crate::app::runs::{Filter, RunRow, list_runs, list_store};
+use crate::app::runs::{Filter, Listed, list_runs, list_store};
 use crate::app::session::Session;
 use crate::app::times::{ago, seconds_between};
 use crate::cli::args::List;
@@ -12,7 +12,7 @@ use crate::cli::table::{fitted, or_dash, table};
 use crate::foundation::clock::now_ms;
 use crate::foundation::units::display_seconds;
 use crate::job::{JobId, JobState, RunId, SchedulerKind};
-use crate::record::{Cause, CauseKind, ElementCounts, ExitStatus, Status};
+use crate::record::{AllStarts, Cause, CauseKind, ElementCounts, ExitStatus, Status};
 
 /// A run of the list.
 #[derive(Serialize)]
@@ -36,6 +36,9 @@ pub(crate) struct ListedRun<'a> {
     stuck: bool,
     elements: Option<&'a ElementCounts>,
     cause: Option<&'a Cause>,
+    /// All starts of a run that continued.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    all_starts: Option<&'a AllStarts>,
 }
 
 /// Runs the verb.
@@ -60,7 +63,7 @@ pub(crate) fn run(session: &Session, args: &List) -> Result<u8, Error> {
 }
 
 impl<'a> ListedRun<'a> {
-    fn new((row, prefix): &'a (RunRow, String)) -> Self {
+    fn new((row, prefix, all_starts): &'a Listed) -> Self {
         let (record, status) = (&row.record, &row.status);
         Self {
             run_id: &record.run_id,
@@ -80,26 +83,28 @@ impl<'a> ListedRun<'a> {
             stuck: status.stuck,
             elements: status.elements.as_ref(),
             cause: status.cause.as_ref(),
+            all_starts: all_starts.as_ref(),
         }
     }
 }
 
-fn to_text(rows: &[(RunRow, String)]) -> String {
+fn to_text(rows: &[Listed]) -> String {
     if rows.is_empty() {
         return "no run matches\n".to_owned();
     }
     let mut table = table();
-    let has_arrays = rows.iter().any(|(row, _)| row.status.elements.is_some());
+    let has_arrays = rows.iter().any(|(row, ..)| row.status.elements.is_some());
     let elements = has_arrays.then_some("ELEMENTS");
     let header = ["RUN", "NAME", "STATE"].into_iter().chain(elements);
     table.set_header(header.chain(["JOB", "SUBMITTED", "RAN", "REASON"]));
-    for (row, prefix) in rows {
+    for (row, prefix, all_starts) in rows {
         let (record, status) = (&row.record, &row.status);
         let job = record.job_id.as_ref().map_or("-", |job| &job.0);
         let running = (status.state == JobState::Running).then(now_ms);
         let ended = status.ended_at_ms.or(running);
         let ran = status.started_at_ms.zip(ended);
-        let ran = ran.map(|(from, to)| display_seconds(seconds_between(from, to)));
+        let ran = ran.map(|(from, to)| seconds_between(from, to));
+        let ran = all_starts.map(|all| all.ran_seconds).or(ran);
         let counts = status.elements.as_ref();
         let over = counts.map(|counts| format!("{}/{}", counts.over(), counts.total));
         let first = [
@@ -110,7 +115,7 @@ fn to_text(rows: &[(RunRow, String)]) -> String {
         let rest = [
             format!("{} {job}", record.scheduler.as_str()),
             ago(record.submitted_at_ms),
-            or_dash(ran),
+            or_dash(ran.map(display_seconds)),
             why(status),
         ];
         let elements = has_arrays.then(|| or_dash(over));

@@ -4,11 +4,12 @@ use serde::Serialize;
 
 use crate::app::error::Error;
 use crate::app::insight;
-use crate::app::runs::{AttemptSeen, look_at_run};
+use crate::app::runs::look_at_run;
 use crate::app::session::Session;
 use crate::cli::args::Show;
 use crate::cli::elements;
 use crate::cli::summary::{self, RunAnswer};
+use crate::record::AttemptSeen;
 use crate::report::insight::Insight;
 
 /// The run with its attempts; of one whose files are here also what follows from the measurements.
@@ -36,7 +37,8 @@ pub(crate) fn run(session: &Session, args: &Show) -> Result<u8, Error> {
             insight: None,
             overrides: None,
         };
-        return session.answer(&answer, &summary::to_text(&shown.tracked, None));
+        let text = summary::to_text(&shown.tracked, None) + &elements::attempts_table(&shown);
+        return session.answer(&answer, &text);
     };
     let insight = insight::read(session, dir, &mut shown.tracked);
     let given = shown.overrides.iter();

@@ -33,7 +33,7 @@ const OF_RUNS: &str =
 pub fn series_families(table: Table) -> Vec<SeriesFamily> {
     let times: &[&str] = match table {
         Table::Runs => &["ended_at_ms", "started_at_ms", "submitted_at_ms"],
-        Table::Timings => &["ended_at_ms"],
+        Table::Timings | Table::Attempts => &["ended_at_ms"],
         Table::Usage => &["ended_at_ms", "updated_at_ms"],
         Table::Gpus | Table::Ranks => &["updated_at_ms"],
         Table::Samples => &["at_ms"],

@@ -4,9 +4,10 @@ use serde::Deserialize;
 use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
 
-use super::table::{Cells, MEASUREMENT, VERSION, assemble, check};
+use super::table::{Cells, VERSION, assemble, check};
 use super::{
-    Epoch, Event, GpuUsage, MeasureKey, Measurement, MetricValue, RankRecord, RunRow, Table,
+    AttemptMarks, Epoch, Event, GpuUsage, MeasureKey, Measurement, MetricValue, RankRecord, RunRow,
+    Table,
 };
 use crate::job::RunId;
 
@@ -18,7 +19,7 @@ pub const MAX_LINE_BYTES: usize = 1 << 20;
 pub struct Incoming {
     /// The table that it is of.
     pub table: Table,
-    /// The measurement that it is of; of a run only the run's id is meant.
+    /// The measurement that it is of; of a run only the run's id is meant, of a start also element and attempt.
     pub key: MeasureKey,
     /// Which version of the row it is.
     pub version: RowVersion,
@@ -67,12 +68,8 @@ impl Incoming {
         let version = assemble(VERSION, &json!({ "store": "", "seq": 0 }), &cells)?;
         check(&table.own_fields(), &cells)?;
         let blank = &Table::Usage.blank()["record"];
-        let key = if table == Table::Runs {
-            assemble(&MEASUREMENT[..1], blank, &cells)?
-        } else {
-            check(MEASUREMENT, &cells)?;
-            assemble(MEASUREMENT, blank, &cells)?
-        };
+        check(table.key_fields(), &cells)?;
+        let key = assemble(table.key_fields(), blank, &cells)?;
         let incoming = Self {
             table,
             key,
@@ -81,6 +78,7 @@ impl Incoming {
         };
         match table {
             Table::Runs => incoming.check_uid(&incoming.record()?)?,
+            Table::Attempts => drop(incoming.record::<AttemptMarks>()?),
             Table::Usage => drop(incoming.record::<Measurement>()?),
             Table::Timings => drop(incoming.record::<Epoch>()?),
             Table::Gpus => drop(incoming.record::<GpuUsage>()?),

@@ -116,6 +116,10 @@ impl Writer<'_> {
                 self.put("run", &["run_id"], &values, kept)?
             }
             (_, None) => return Ok(Taken::Waits),
+            (Table::Attempts, _) => {
+                let (key, values) = (&row.key, self.imported_values(row, "attempt")?);
+                self.put_attempt((&key.run_id, key.element, key.attempt), values)?
+            }
             (Table::Usage, _) => self.import_usage(row)?,
             (table, _) => {
                 let Some(node) = self.node_of(&row.key)? else {
@@ -180,7 +184,7 @@ impl Writer<'_> {
         };
         let (key, record) = (&row.key, &usage.record);
         let attempt = self.attempt_row(&key.run_id, key.element, key.attempt)?;
-        self.note_marks(attempt, &usage.attempt)?;
+        self.put_marks((&key.run_id, key.element, key.attempt), &usage.attempt)?;
         if let Some(figures) = &usage.figures {
             self.put_figures(&record.host, figures)?;
         }

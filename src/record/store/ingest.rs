@@ -75,39 +75,39 @@ impl Writer<'_> {
         attempt: u32,
         outcome: &Outcome,
     ) -> Result<(), StoreError> {
-        let id = self.attempt_row(run_id, element, attempt)?;
-        let (start, end) = (outcome.start.as_ref(), outcome.end.as_ref());
-        let marks = AttemptMarks {
-            job_id: start.or(end).and_then(|mark| mark.job_id.clone()),
-            first_node: start.or(end).map(|mark| mark.node.clone()),
-            started_at_ms: start.map(|mark| mark.at_ms),
-            ended_at_ms: end.map(|mark| mark.ended_at_ms(start)),
-            exit_code: end.and_then(|mark| mark.exit_code),
-        };
-        self.note_marks(id, &marks)?;
+        self.put_marks((run_id, element, attempt), &AttemptMarks::from(outcome))?;
         outcome
             .nodes
             .iter()
             .try_for_each(|node| self.ingest_node(node))
     }
 
-    /// A mark once seen is not forgotten.
-    pub(super) fn note_marks(&self, attempt: i64, marks: &AttemptMarks) -> Result<(), StoreError> {
-        self.execute(
-            "UPDATE attempt SET job_id = coalesce(?2, job_id), first_node = coalesce(?3, first_node),
-                 started_at_ms = coalesce(?4, started_at_ms), ended_at_ms = coalesce(?5, ended_at_ms),
-                 shell_code = coalesce(?6, shell_code)
-             WHERE id = ?1",
-            params![
-                attempt,
-                marks.job_id.as_ref().map(|id| &id.0),
-                marks.first_node,
-                optional(marks.started_at_ms),
-                optional(marks.ended_at_ms),
-                marks.exit_code,
-            ],
-        )?;
-        Ok(())
+    /// Takes in what is known of a start beside what its nodes measured.
+    pub(super) fn put_marks(
+        &self,
+        start: (&RunId, u32, u32),
+        marks: &AttemptMarks,
+    ) -> Result<(), StoreError> {
+        let values = stored_values(Table::Attempts, "attempt", "", &json!(marks));
+        self.put_attempt(start, values).map(drop)
+    }
+
+    /// Puts a start in, or what is new of it: what is known once is not forgotten.
+    pub(super) fn put_attempt(
+        &self,
+        (run_id, element, attempt): (&RunId, u32, u32),
+        mut values: Vec<(&'static str, Value)>,
+    ) -> Result<bool, StoreError> {
+        let run = self.select("SELECT id FROM run WHERE run_id = ?1", [run_id.as_str()])?;
+        let run = run.ok_or_else(|| self.unknown(run_id))?;
+        let kept: Vec<&str> = values.iter().map(|(name, _)| *name).collect();
+        values.extend([
+            ("run", run.into()),
+            ("element", element.into()),
+            ("attempt", attempt.into()),
+        ]);
+        let key = ["run", "element", "attempt"];
+        self.put("attempt", &key, &values, Replace::Keeping(&kept))
     }
 
     /// Takes a node record in, with all that hangs on it; one that is older than what is there changes nothing.

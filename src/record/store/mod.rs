@@ -8,6 +8,7 @@
 //! The node daemon keeps a database of the same schema, [`NodeStore`]. There the samples are nowhere else, so it is written
 //! with more care.
 
+mod attempts;
 mod elements;
 mod error;
 mod export;

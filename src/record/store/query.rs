@@ -7,7 +7,7 @@ use super::error::StoreError;
 use super::open::Store;
 use super::sql::{OF_RUN, cells, damaged, selected};
 use crate::job::RunId;
-use crate::record::table::{MEASUREMENT, assemble_known};
+use crate::record::table::assemble_known;
 use crate::record::{MeasureKey, Table};
 
 impl Store {
@@ -41,7 +41,7 @@ impl Store {
         })
     }
 
-    /// The records of a run's measurements, each with its key and in the order of these, then in that of `place`.
+    /// The records of a run's starts or measurements, each with its key and in the order of these, then in that of `place`.
     pub(super) fn measured<T: DeserializeOwned>(
         &self,
         table: Table,
@@ -50,16 +50,20 @@ impl Store {
         run_id: &RunId,
     ) -> Result<Vec<(MeasureKey, T)>, StoreError> {
         let (own, blank) = (table.own_fields(), table.blank());
-        let fields = [MEASUREMENT, &own].concat();
+        let fields = [table.key_fields(), &own].concat();
+        let (to_run, of_node) = match table {
+            Table::Attempts => ("JOIN run ON attempt.run = run.id", ""),
+            _ => (OF_RUN, ", node.node, node.step"),
+        };
         let sql = format!(
-            "SELECT {} FROM {from} {OF_RUN} WHERE run.run_id = ?1
-             ORDER BY attempt.element, attempt.attempt, node.node, node.step, {place}",
+            "SELECT {} FROM {from} {to_run} WHERE run.run_id = ?1
+             ORDER BY attempt.element, attempt.attempt{of_node}, {place}",
             selected(&fields)
         );
         let key_blank = &Table::Usage.blank()["record"];
         self.rows(&sql, [run_id.as_str()], |row| {
             let cells = cells(&fields, row)?;
-            let key = assemble_known(MEASUREMENT, key_blank, &cells).map_err(damaged)?;
+            let key = assemble_known(table.key_fields(), key_blank, &cells).map_err(damaged)?;
             let record = assemble_known(&own, &blank, &cells).map_err(damaged)?;
             Ok((key, record))
         })

@@ -40,3 +40,23 @@ CREATE TRIGGER rank_changed AFTER UPDATE ON rank WHEN NEW.change_seq IS NULL OR 
     UPDATE change SET last = last + 1;
     UPDATE rank SET change_seq = (SELECT last FROM change) WHERE node = NEW.node AND rank = NEW.rank;
 END;
+
+-- A start of a run is a row of exports. `record`: what its job noted of it, JSON as in attempt.json; NULL of runs that cannot continue.
+ALTER TABLE attempt ADD COLUMN record TEXT;
+ALTER TABLE attempt ADD COLUMN change_seq INTEGER;
+ALTER TABLE attempt ADD COLUMN origin INTEGER REFERENCES origin (id);
+ALTER TABLE attempt ADD COLUMN origin_seq INTEGER;
+UPDATE attempt SET change_seq = id + (SELECT last FROM change);
+UPDATE change SET last = max(last, (SELECT coalesce(max(change_seq), 0) FROM attempt));
+CREATE UNIQUE INDEX attempt_by_change ON attempt (change_seq);
+CREATE TRIGGER attempt_over AFTER UPDATE ON run WHEN (NEW.state, NEW.started_at_ms) IS NOT (OLD.state, OLD.started_at_ms) BEGIN
+    UPDATE attempt SET change_seq = NULL WHERE run = NEW.id AND ended_at_ms IS NULL;
+END;
+CREATE TRIGGER attempt_new AFTER INSERT ON attempt BEGIN
+    UPDATE change SET last = last + 1;
+    UPDATE attempt SET change_seq = (SELECT last FROM change) WHERE id = NEW.id;
+END;
+CREATE TRIGGER attempt_numbered AFTER UPDATE ON attempt WHEN NEW.change_seq IS NULL OR NEW.change_seq IS OLD.change_seq BEGIN
+    UPDATE change SET last = last + 1;
+    UPDATE attempt SET change_seq = (SELECT last FROM change) WHERE id = NEW.id;
+END;

@@ -155,6 +155,10 @@ pub(super) fn version_order(table: &str, of: &str) -> String {
               {of}.uid IS NOT NULL AND {of}.state <> 'completed', {of}.origin_seq)"
         ),
         "node" => format!("({of}.state <> 'running', {of}.origin_seq)"),
+        // Measurements tell times of their start, and nodes know nothing else of it.
+        "attempt" => format!(
+            "({of}.record ->> '$.end' IS NOT NULL, {of}.record IS NOT NULL, coalesce({of}.origin_seq, -1))"
+        ),
         _ => format!("{of}.origin_seq"),
     }
 }

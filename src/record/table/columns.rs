@@ -216,6 +216,45 @@ columns! {
         /// Python and frameworks in use: objects with `name` and `version`.
         software: Optional JSON from condition!("-> '$.software'");
     }
+    /// The places are those of [`crate::record::AttemptMarks`].
+    ATTEMPTS of "attempt" in "" {
+        /// The job of this start, from the marks of its batch script.
+        job_id: Optional NAME;
+        /// The node of its batch shell.
+        first_node: Optional NAME;
+        /// When the batch script began.
+        started_at_ms: Optional WHOLE;
+        /// When it ended.
+        ended_at_ms: Optional WHOLE;
+        /// The batch shell's exit code; 128 + n for signal n.
+        exit_code: Optional WHOLE = "attempt.shell_code";
+        /// How a start of a run with `[resume]` ended: `finished`, `timeout`, `preemption`, `node`, `failed`, ...
+        verdict: Optional TEXT from "attempt.record ->> '$.end.verdict'";
+        /// What shows that.
+        evidence: Optional TEXT from "attempt.record ->> '$.end.evidence'";
+        /// What followed: `nothing`, `requeue`, `resubmit` (another job) or `restart` (on the same machine).
+        next: Optional TEXT from "attempt.record ->> '$.end.next'";
+        /// Why that followed, or why not.
+        why: Optional TEXT from "attempt.record ->> '$.end.why'";
+        /// The job that continued, if it is another.
+        next_job_id: Optional TEXT from "attempt.record ->> '$.end.job_id'";
+        /// The newest complete checkpoint at its end.
+        checkpoint: Optional TEXT from "attempt.record ->> '$.end.checkpoint.path'";
+        /// When that was written.
+        checkpoint_modified_at_ms: Optional WHOLE from "attempt.record ->> '$.end.checkpoint.modified_ms'";
+        /// Its size.
+        checkpoint_bytes: Optional WHOLE from "attempt.record ->> '$.end.checkpoint.bytes'";
+        /// Whether that is newer than what the start began with.
+        advanced: Optional FLAG from "attempt.record ->> '$.end.advanced'";
+        /// From the signal to save to the complete checkpoint.
+        save_seconds: Optional REAL from "CAST(attempt.record ->> '$.end.save_seconds' AS REAL)";
+        /// Hours of nodes that the run had taken up to its end.
+        node_hours: Optional REAL from "CAST(attempt.record ->> '$.end.node_hours' AS REAL)";
+        /// The checkpoint that it continued from.
+        resumed_from: Optional TEXT from "iif(attempt.record ->> '$.resumes', attempt.record ->> '$.found.path', NULL)";
+        /// What the job noted of it, as in `attempt.json`.
+        record: Optional JSON;
+    }
     /// The places are those of [`crate::record::Measurement`].
     USAGE of "node" in "/record" {
         /// The scheduler's job.
@@ -552,8 +591,20 @@ impl Table {
     /// Its columns, in the order in which they are written.
     #[must_use]
     pub fn fields(self) -> Vec<Field> {
-        let measurement = if self == Self::Runs { &[] } else { MEASUREMENT };
-        [VERSION, measurement, &self.own_fields()].concat()
+        let (key, of_run): (&[Field], &[Field]) = match self {
+            Self::Runs => (&[], &[]),
+            _ => (self.key_fields(), &MEASUREMENT[5..]),
+        };
+        [VERSION, key, of_run, &self.own_fields()].concat()
+    }
+
+    /// The columns that name what its rows are of: a run, a start, else a measurement.
+    pub(in crate::record) fn key_fields(self) -> &'static [Field] {
+        match self {
+            Self::Runs => &MEASUREMENT[..1],
+            Self::Attempts => &MEASUREMENT[..3],
+            _ => &MEASUREMENT[..5],
+        }
     }
 
     /// Its columns behind those that name the version and the measurement.
@@ -564,6 +615,7 @@ impl Table {
         };
         match self {
             Self::Runs => RUNS.to_vec(),
+            Self::Attempts => ATTEMPTS.to_vec(),
             Self::Timings => TIMINGS.to_vec(),
             Self::Usage => USAGE.to_vec(),
             Self::Gpus => GPUS.to_vec(),
@@ -589,6 +641,7 @@ impl Table {
                 },
                 "status": { "state": "unknown" },
             }),
+            Self::Attempts => json!({}),
             Self::Usage => json!({
                 "record": {
                     "format": NodeRecord::FORMAT, "run_id": run_id, "element": 0, "attempt": 0, "node": "", "step": 0,

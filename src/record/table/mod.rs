@@ -10,7 +10,7 @@ pub use assemble::MAX_NAME_BYTES;
 pub(in crate::record) use assemble::{
     Cells, assemble, assemble_known, check, imported_values, stored_values,
 };
-pub(in crate::record) use columns::{MEASUREMENT, VERSION};
+pub(in crate::record) use columns::VERSION;
 
 use std::borrow::Cow;
 
@@ -99,6 +99,8 @@ named_enum! {
     pub enum Table {
         /// One row a run.
         Runs = "runs",
+        /// One row a start of a run, or of an element of its array.
+        Attempts = "attempts",
         /// One row a measurement, which is one `dlrun exec` on one node: what it ran on, what it used, how far it came.
         Usage = "usage",
         /// One row an epoch.
@@ -129,6 +131,7 @@ impl Table {
     pub fn kind(self) -> &'static str {
         match self {
             Self::Runs => "run",
+            Self::Attempts => "attempt",
             Self::Usage => "usage",
             Self::Timings => "timing",
             Self::Gpus => "gpu",

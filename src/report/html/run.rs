@@ -2,8 +2,11 @@
 
 use super::table::{self, pairs};
 use super::{Html, label, timelines};
+use crate::record::AttemptSeen;
 use crate::report::insight::{Compared, NodeUsed, Timing};
-use crate::report::number::{bytes, count, duration, or_unknown, percent, real, short};
+use crate::report::number::{
+    UNKNOWN, bytes, count, duration, instant, or_unknown, percent, real, seconds_between, short,
+};
 use crate::report::{Run, facts};
 
 /// Lines of a list.
@@ -22,6 +25,7 @@ pub(super) fn write(html: &mut Html, place: usize, run: &Run, is_one_of_several:
             html.paragraph("remark", &format!("This run is {}.", facts::state(run)));
         }
         pairs(html, &facts::of_run(run));
+        starts(html, run);
         html.markup("<h3>In short</h3>");
         pairs(html, &in_short(run).0);
         limits(html, run);
@@ -33,6 +37,32 @@ pub(super) fn write(html: &mut Html, place: usize, run: &Run, is_one_of_several:
         pairs(html, &facts::environment(run));
         unknown(html, run);
     });
+}
+
+/// The starts of a run that may continue.
+fn starts(html: &mut Html, run: &Run) {
+    let noted = run.attempts.iter().filter(|one| one.record.is_some());
+    let rows: Vec<Vec<String>> = noted.map(start_cells).collect();
+    if rows.is_empty() {
+        return;
+    }
+    let heads = [
+        "Start", "Began", "Ran for", "Ended", "Then", "From", "Saved in",
+    ];
+    html.markup("<h3>Starts</h3>");
+    table::write(html, "One line for each start of the run", &heads, &rows);
+}
+
+fn start_cells(one: &AttemptSeen) -> Vec<String> {
+    let ran = one.started_at_ms.zip(one.ended_at_ms);
+    let ran = ran.map(|(from, to)| seconds_between(from, to));
+    let number = one.attempt.map(|attempt| (attempt + 1).to_string());
+    let begun = one.started_at_ms.map(|at| format!("{} UTC", instant(at)));
+    let [verdict, next, from, saved] = one.noted();
+    let cells = [number, begun, ran.map(duration), verdict, next, from, saved];
+    cells
+        .map(|cell| cell.unwrap_or_else(|| UNKNOWN.to_owned()))
+        .into()
 }
 
 /// The figures that say most: name, value, and what is written beside it. What is not known is left out.

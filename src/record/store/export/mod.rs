@@ -49,7 +49,7 @@ pub struct Selection {
     pub after: u64,
     /// Changed up to this number.
     pub upto: u64,
-    /// Only those that are settled: runs that are over, usage and GPUs of measurements that are over, all epochs, events and
+    /// Only those that are settled: runs and starts that are over, usage and GPUs of measurements that are over, all epochs, events and
     /// blocks of samples.
     pub settled: bool,
     /// Only those of this user's runs.
@@ -244,11 +244,16 @@ fn query(table: Table, order: Order, settled: bool) -> String {
     let measured =
         "LEFT JOIN usage ON usage.node = node.id LEFT JOIN target ON target.id = node.target";
     let timed = "coalesce(timing.ended_at_ms, node.started_at_ms)";
+    let started = "coalesce(attempt.started_at_ms, run.submitted_at_ms)";
     let noted = "coalesce(metric.at_ms, node.started_at_ms)";
     let of = changed_in(table);
     // What else is joined, the earliest time of a row, and when it is settled.
+    let start_is_over = format!(
+        "(attempt.ended_at_ms IS NOT NULL OR attempt.record ->> '$.end' IS NOT NULL OR {RUN_IS_OVER})"
+    );
     let (joined, earliest, when_settled) = match table {
         Table::Runs => ("", "run.submitted_at_ms", RUN_IS_OVER),
+        Table::Attempts => ("", started, &*start_is_over),
         Table::Usage => (measured, "node.started_at_ms", NODE_IS_OVER),
         Table::Gpus | Table::Ranks => ("", "node.started_at_ms", NODE_IS_OVER),
         Table::Timings => ("", timed, "true"),
@@ -266,6 +271,7 @@ fn query(table: Table, order: Order, settled: bool) -> String {
     let columns = columns.join(", ");
     let to_run = match of {
         "run" => String::new(),
+        "attempt" => "CROSS JOIN run ON run.id = attempt.run".to_owned(),
         "node" => RUN_OF_NODE.to_owned(),
         _ => format!("CROSS JOIN node ON node.id = {of}.node {RUN_OF_NODE}"),
     };
