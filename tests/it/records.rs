@@ -136,6 +136,8 @@ pub(crate) fn attempt(resumes: bool) -> AttemptRecord {
         format: AttemptRecord::FORMAT,
         found: Some(checkpoint(1)),
         resumes,
+        nodes: Some(1),
+        scale_asked_at_ms: None,
         end: Some(AttemptEnd {
             verdict: Verdict::Timeout,
             evidence: "its time was nearly up".to_owned(),

@@ -48,6 +48,13 @@ fn a_run_outlives_time_limits_by_requeue_and_by_another_job() {
     let forbidden = "[scheduler]\narguments = [\"--no-requeue\"]";
     let handed_on = format!("{limit}{}\n{forbidden}", resume("handed"));
     let handed_on = user.submit(&user.job("handed", &training(40, "handed"), &handed_on));
+    // Each element by itself: the id of one of them is also the array's.
+    let elements = format!("{limit}array = \"1-2\"\n{}", resume("of-{index}"));
+    let elements = user.submit(&user.job(
+        "elements",
+        &training(40, "of-$DLRUN_ARRAY_INDEX"),
+        &elements,
+    ));
     let idle = format!("{limit}{}", resume("nothing"));
     let idle = user.submit(&user.job("idle", &sh("trap : USR1; while :; do sleep 1; done"), &idle));
     for (submitted, steps, least) in [(&requeued, 70, 3), (&handed_on, 40, 2)] {
@@ -57,6 +64,15 @@ fn a_run_outlives_time_limits_by_requeue_and_by_another_job() {
         assert!(starts(&shown) >= least, "{shown:#}");
         let same_job = shown["run"]["job_id"] == submitted.job.as_str();
         assert_eq!(same_job, submitted.run == requeued.run, "{shown:#}");
+    }
+    assert_eq!(user.wait(&elements.run), 0);
+    for index in ["1", "2"] {
+        let shown = user
+            .dlrun(&["--json", "show", &elements.run, "--element", index])
+            .result();
+        assert_eq!(starts(&shown), 2, "{shown:#}");
+        let output = elements.output.to_string_lossy().replace("%a", index);
+        expect_nothing_lost(&std::fs::read_to_string(output).expect("its output"), 40);
     }
     assert_eq!(user.wait(&idle.run), 11, "{}", idle.text());
     assert_eq!(starts(&user.show(&idle.run)), 2);
