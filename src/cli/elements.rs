@@ -56,7 +56,9 @@ pub(crate) fn attempts_table(shown: &Shown) -> String {
     let Shown {
         attempts, tracked, ..
     } = shown;
-    if attempts.iter().all(|one| one.attempt.unwrap_or(0) == 0) {
+    let is_first = attempts.iter().all(|one| one.attempt.unwrap_or(0) == 0);
+    // One that waits for its second start has had one.
+    if is_first && tracked.all_starts.is_none() {
         return String::new();
     }
     // What only starts of a run with `[resume]` have.
@@ -77,12 +79,16 @@ pub(crate) fn attempts_table(shown: &Shown) -> String {
             None => number.to_string(),
         };
         let (started, ended) = (one.started_at_ms, one.ended_at_ms);
+        let nodes = one.record.as_ref().and_then(|record| record.nodes);
         let marks = [
             name,
             or_dash(started.map(local_time)),
             or_dash(ended.map(local_time)),
             how,
-            or_dash(one.node.as_deref()),
+            or_dash(one.node.as_ref().map(|node| match nodes {
+                Some(nodes) if nodes > 1 => format!("{node} and {} more", nodes - 1),
+                _ => node.clone(),
+            })),
         ];
         let noted = one.noted().map(or_dash).into_iter().take(more.len());
         Some(marks.into_iter().chain(noted))

@@ -79,6 +79,9 @@ keys! {
         /// Where the program keeps its checkpoints: files or directories, relative to the working directory, with `*` and
         /// `?`. `{index}` stands for the index of an array's element.
         checkpoints: Vec<String> = or_default(patterns()),
+        /// The checkpoint with which the first start begins. Default: it begins at the beginning.
+        [serde(default, skip_serializing_if = "Option::is_none")]
+        from: Option<String> = optional(checkpoint_path()),
         /// What is there when a checkpoint is complete, such as `{checkpoint}.done` or `{checkpoint}/COMPLETE`.
         [serde(default, skip_serializing_if = "Option::is_none")]
         marker: Option<String> = optional(marker()),
@@ -130,10 +133,12 @@ const ENDS: [ResumeOn; 3] = [ResumeOn::Timeout, ResumeOn::Preemption, ResumeOn::
 
 /// `[resume]`, which must say where the checkpoints are.
 pub(super) fn resume() -> Kind<Resume> {
-    let kind = Kind::new(object(Resume::keys()), |fields, key| {
-        fields.table(key, |fields| {
+    let kind =
+        Kind::new(object(Resume::keys()), |fields, key| {
+            fields.table(key, |fields| {
             let mut resume = Resume::read(fields);
-            if !fields.holds("checkpoints") {
+            let list = fields.raw("checkpoints").map(|value| value.get_ref().as_array());
+            if list.is_none_or(|list| list.is_some_and(|items| items.is_empty())) {
                 let problem = Problem::at(fields.own_span(), "`[resume]` needs `checkpoints`");
                 let hint =
                     "write checkpoints = [\"ckpt/*.pt\"], where the program keeps its checkpoints";
@@ -158,7 +163,7 @@ pub(super) fn resume() -> Kind<Resume> {
             }
             resume
         })
-    });
+        });
     kind.with("required", json!(["checkpoints"]))
 }
 
@@ -170,6 +175,9 @@ fn patterns() -> Kind<Vec<String>> {
         text if text.chars().any(char::is_control) => {
             Err("must not contain control characters".to_owned())
         }
+        text if text.starts_with('~') || text.contains('$') => Err(format!(
+            "{text:?} is read by no shell: `~` and `$` mean nothing in it"
+        )),
         text => match glob::Pattern::new(text) {
             Ok(_) => Ok(text.to_owned()),
             Err(error) => Err(format!("{text:?} is no pattern: {}", error.msg)),
@@ -178,6 +186,14 @@ fn patterns() -> Kind<Vec<String>> {
     values(kind)
         .with("minItems", 1)
         .with("examples", json!([["ckpt/*.pt"]]))
+}
+
+fn checkpoint_path() -> Kind<String> {
+    parsed("^[^\\x00-\\x1f\\x7f]+$", |text| match text {
+        "" => Err("must not be empty"),
+        text if text.chars().any(char::is_control) => Err("must not contain control characters"),
+        text => Ok(text.to_owned()),
+    })
 }
 
 fn marker() -> Kind<String> {

@@ -82,6 +82,11 @@ impl Resolver<'_> {
                 "`[elastic]` needs a launcher that starts on each node",
                 "write launcher = \"ddp\", or another distributed launcher, under [run]",
             ))
+        } else if elastic.batch_per_rank.is_some() && self.spec.workload.batch_size.is_none() {
+            Some((
+                "`elastic.batch_per_rank` needs `workload.batch_size`, the batch of all ranks",
+                "write batch_size = 1024 under [workload]",
+            ))
         } else {
             None
         };
@@ -144,7 +149,7 @@ impl Resolver<'_> {
                 format!("`resume.lead` is {lead}, more than half of the time limit, {walltime}");
             refuse(
                 message,
-                "the program would save its work most of the time; choose a shorter lead or a longer `resources.walltime`",
+                "the program would be asked to save soon after each start; choose a shorter lead or a longer `resources.walltime`",
             );
         }
         let kind = self.plan.scheduler;

@@ -108,7 +108,7 @@ pub struct AttemptEnd {
     /// From the signal to save to the complete checkpoint, in seconds.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub save_seconds: Option<f64>,
-    /// Hours of nodes that the run has taken up to here.
+    /// Hours of nodes that the run has taken up to here, all starts together.
     pub node_hours: f64,
 }
 
@@ -119,8 +119,9 @@ pub struct AttemptRecord {
     pub format: u32,
     /// The newest complete checkpoint when it started; `None`: there was none.
     pub found: Option<Checkpoint>,
-    /// Whether the program was given that; the first start is given none.
-    pub resumes: bool,
+    /// The checkpoint that the program was given; `None`: none.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub from: Option<String>,
     /// Its nodes.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub nodes: Option<u32>,
@@ -142,7 +143,7 @@ impl AttemptRecord {
         Self {
             format: Self::FORMAT,
             found: None,
-            resumes: false,
+            from: None,
             nodes: None,
             scale_asked_at_ms: None,
             end: None,

@@ -51,12 +51,14 @@ impl AttemptSeen {
     #[must_use]
     pub fn noted(&self) -> [Option<String>; 4] {
         let end = self.record.as_ref().and_then(|record| record.end.as_ref());
-        let found = self.record.as_ref().filter(|record| record.resumes);
-        let found = found.and_then(|record| record.found.as_ref());
+        let from = self
+            .record
+            .as_ref()
+            .and_then(|record| record.from.as_deref());
         [
             end.map(|end| end.verdict.to_string()),
             end.map(|end| end.next.to_string()),
-            found.map(|found| found.path.rsplit('/').next().unwrap_or_default().to_owned()),
+            from.map(|from| from.rsplit('/').next().unwrap_or_default().to_owned()),
             end.and_then(|end| end.save_seconds).map(display_seconds),
         ]
     }

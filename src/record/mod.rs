@@ -62,7 +62,7 @@ pub use notice::{NOTICE_TAIL_BYTES, Notice, find_notice, notices};
 pub use packed_column::SeriesError;
 pub use point::{MAX_POINTS, MetricPoint, MetricValue, PointKind};
 pub use rank::{RankRecord, Straggler};
-pub use resolve::resolve;
+pub use resolve::{NOT_AGAIN, resolve};
 pub use row::{decode_row, encode_row};
 pub use run::{ArrayPart, RunRecord, Sentinel};
 pub use sample::{

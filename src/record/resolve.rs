@@ -7,6 +7,9 @@ use super::cause_of_end::{CLOCK_SKEW_MS, cause_of_end, was_cancelled};
 use super::{CauseKind, ExitStatus, Next, NodeState, Outcome, QueueEntry, Sentinel, Status};
 use crate::job::JobState;
 
+/// Before the reason for which a run that may continue does not.
+pub const NOT_AGAIN: &str = "it is not started again: ";
+
 /// Merges the witnesses.
 ///
 /// * What the queue says now counts before what it said once; a verdict on an earlier start counts no more.
@@ -107,8 +110,10 @@ pub fn resolve(outcome: &Outcome, queue: Option<&QueueEntry>) -> Status {
         .as_ref()
         .filter(|notice| Some(notice.kind) == explained);
     status.cause = cause_of_end(outcome, end, &status, notice);
-    if let (Some(cause), Some(end)) = (&mut status.cause, next.filter(|_| !continues)) {
-        cause.text = format!("{}; it is not started again: {}", cause.text, end.why);
+    if let (Some(cause), Some(end)) = (&mut status.cause, next.filter(|_| !continues))
+        && cause.text != end.why
+    {
+        cause.text = format!("{}; {NOT_AGAIN}{}", cause.text, end.why);
     }
     status
 }

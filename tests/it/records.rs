@@ -135,7 +135,7 @@ pub(crate) fn attempt(resumes: bool) -> AttemptRecord {
     AttemptRecord {
         format: AttemptRecord::FORMAT,
         found: Some(checkpoint(1)),
-        resumes,
+        from: resumes.then(|| checkpoint(1).path),
         nodes: Some(1),
         scale_asked_at_ms: None,
         end: Some(AttemptEnd {

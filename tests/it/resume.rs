@@ -55,9 +55,9 @@ fn counts_as_one(env: &TestEnv, run: &str, starts: &[Value]) {
     let (first, last) = (&starts[0], starts.last().expect("one"));
     assert_eq!(first["end"]["verdict"], "timeout");
     assert_eq!(first["end"]["next"], "restart");
-    assert_eq!(
-        (&first["resumes"], &last["resumes"]),
-        (&json!(false), &json!(true))
+    assert!(
+        first["from"].is_null() && last["from"].is_string(),
+        "{last}"
     );
     assert_eq!(last["end"]["verdict"], "finished");
     let ran = starts.iter().map(|start| {
@@ -133,4 +133,67 @@ echo "Epoch 2/2 - 0.1s - loss: 0.1""#;
         env.show(&run)["attempts"].as_array().expect("a list").len(),
         2
     );
+}
+
+#[test]
+fn a_first_start_may_begin_with_a_checkpoint_of_another_run() {
+    let env = TestEnv::new();
+    let training = r#"echo "from ${DLRUN_RESUME_FROM##*/}""#;
+    let resume = "[resume]\ncheckpoints = [\"ckpt/*\"]";
+    env.write("ckpt/7", "seven");
+    let fresh = env.submit(&env.job(training, resume));
+    let _ = env.dlrun(["wait", &fresh]).run().code(0);
+    let log = env.dlrun(["logs", &fresh]).run().code(0);
+    let _ = log.says("from \n").says("/ckpt/7, are not used");
+    let given = env.submit(&env.job(training, &format!("{resume}\nfrom = \"ckpt/7\"")));
+    let _ = env.dlrun(["wait", &given]).run().code(0);
+    let _ = env.dlrun(["logs", &given]).run().code(0).says("from 7\n");
+    let missing = env.submit(&env.job(training, &format!("{resume}\nfrom = \"ckpt/8\"")));
+    let _ = env
+        .dlrun(["wait", &missing])
+        .run()
+        .code(10)
+        .says("ckpt/8 does not exist");
+}
+
+#[test]
+fn what_cannot_continue_is_refused_before_it_is_submitted() {
+    let env = TestEnv::new();
+    let refused = |rest: &str| {
+        let file = env.job("true", rest);
+        let done = env
+            .dlrun(["submit".as_ref(), file.as_os_str()])
+            .run()
+            .code(65);
+        done.stderr
+    };
+    for (rest, words) in [
+        ("[resume]", "needs `checkpoints`"),
+        ("[resume]\ncheckpoints = []", "needs `checkpoints`"),
+        ("[resume]\ncheckpoints = [\"~/c/*\"]", "read by no shell"),
+        (
+            "[resume]\ncheckpoints = [\"c/*\"]\narguments = [\"-r\"]",
+            "does not contain `{checkpoint}`",
+        ),
+        (
+            "[resume]\ncheckpoints = [\"c/*\"]\nmarker = \"done\"",
+            "where it is by `{checkpoint}`",
+        ),
+        (
+            "[resume]\ncheckpoints = [\"c/*\"]\non = [\"often\"]",
+            "none of timeout, preemption, node, failure",
+        ),
+        (
+            "[resources]\nwalltime = \"2m\"\n[resume]\ncheckpoints = [\"c/*\"]\nlead = \"90s\"",
+            "more than half of the time limit",
+        ),
+        ("[elastic]", "needs `[resume]`"),
+        (
+            "[resources]\nnodes = { min = 1, max = 2 }\n[resume]\ncheckpoints = [\"c/*\"]\n[elastic]",
+            "no effect on this machine",
+        ),
+    ] {
+        let said = refused(rest);
+        assert!(said.contains(words), "{rest}: {said}");
+    }
 }

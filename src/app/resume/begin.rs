@@ -1,5 +1,6 @@
 //! What a start begins with.
 
+use std::path::Path;
 use std::time::Duration;
 
 use super::{Start, hours_of, is_newer};
@@ -8,7 +9,7 @@ use crate::foundation::clock::now_ms;
 use crate::foundation::diagnostic::chain;
 use crate::job::{JobState, ResumeOn, SaveSignal};
 use crate::record::rundir::{Attempt, Reading};
-use crate::record::{AttemptEnd, AttemptRecord, Next, Verdict};
+use crate::record::{AttemptEnd, AttemptRecord, Checkpoint, Next, Verdict};
 
 /// How long before the time limit a program is asked to save where nothing is known of it, and without a signal, in seconds.
 const LEAD: f64 = 120.0;
@@ -37,11 +38,19 @@ impl Start<'_> {
             return Ok(format!("stop={why}\nok\n"));
         }
         let found = self.newest();
-        let resumes = self.attempt.attempt > 0 && found.is_some();
+        // Without a checkpoint of its own a start begins as the first one did.
+        let own = found.as_ref().filter(|_| self.attempt.attempt > 0);
+        let from = match own
+            .map(|own| own.path.clone())
+            .map_or_else(|| self.asked_from(), |own| Ok(Some(own)))
+        {
+            Ok(from) => from,
+            Err(why) => return Ok(format!("stop={why}\ncode=66\nok\n")),
+        };
         let record = AttemptRecord {
             format: AttemptRecord::FORMAT,
             found: found.clone(),
-            resumes,
+            from: from.clone(),
             nodes: Some(self.nodes()),
             scale_asked_at_ms: self.run.scale().map(|scale| scale.asked_at_ms),
             end: None,
@@ -53,20 +62,10 @@ impl Start<'_> {
                 chain(&error).join(": ")
             ));
         }
+        self.say_start(from.as_deref(), found.as_ref());
         let mut lines = String::new();
-        let from = found.filter(|_| resumes);
-        if self.attempt.attempt > 0 {
-            let number = self.attempt.attempt + 1;
-            let text = match &from {
-                Some(checkpoint) => format!("it continues from {}", checkpoint.path),
-                None => "there is no checkpoint of this run: it begins at the beginning".to_owned(),
-            };
-            self.session
-                .output
-                .job_note(&format!("start {number} of this run: {text}"));
-        }
-        if let Some(checkpoint) = from {
-            lines += &format!("DLRUN_RESUME_FROM={}\n", checkpoint.path);
+        if let Some(path) = from {
+            lines += &format!("DLRUN_RESUME_FROM={path}\n");
         }
         if let Some(left) = self.left_seconds(standing) {
             let lead = self.lead(&ends, left);
@@ -74,6 +73,37 @@ impl Start<'_> {
             lines += &format!("DLRUN_END={end}\nDLRUN_TIME_LEFT={left}\nDLRUN_LEAD={lead}\n");
         }
         Ok(lines + &self.size_lines() + "ok\n")
+    }
+
+    /// The checkpoint that the job file names for the first start.
+    fn asked_from(&self) -> Result<Option<String>, String> {
+        let Some(from) = &self.resume.from else {
+            return Ok(None);
+        };
+        let path = Path::new(&self.plan.workdir).join(from);
+        match path.exists() {
+            true => Ok(Some(path.to_string_lossy().into_owned())),
+            false => Err(format!("`resume.from`: {} does not exist", path.display())),
+        }
+    }
+
+    /// Says in the job's output what the start begins with, where that is not plain.
+    fn say_start(&self, from: Option<&str>, found: Option<&Checkpoint>) {
+        let number = self.attempt.attempt + 1;
+        let text = match (from, found) {
+            (Some(path), _) => format!("it continues from {path}"),
+            (None, Some(found)) => format!(
+                "checkpoints that exist already, such as {}, are not used; `resume.from` names one to begin with",
+                found.path
+            ),
+            (None, None) if number == 1 => return,
+            (None, None) => format!(
+                "there is no checkpoint of this run ({}): it begins at the beginning",
+                self.resume.checkpoints.join(", ")
+            ),
+        };
+        let note = format!("start {number} of this run: {text}");
+        self.session.output.job_note(&note);
     }
 
     /// The answer where the run is over, or this start has run already: its job was started once more.

@@ -10,8 +10,8 @@ use crate::job::{DependencyKind, JobId, JobState};
 use crate::launch::PlannedDependency;
 use crate::record::rundir::Reading;
 use crate::record::{
-    AttemptEnd, AttemptRecord, EpochNumbering, EventKind, Next, NodeRecord, NodeState, Status,
-    Verdict,
+    AttemptEnd, AttemptRecord, Checkpoint, EpochNumbering, EventKind, Next, NodeRecord, NodeState,
+    Status, Verdict,
 };
 use crate::scheduler::{Scheduler, SchedulerError, Standing, Submission, script};
 
@@ -45,7 +45,8 @@ impl Start<'_> {
             verdict,
             evidence,
             next: self.next(next.is_ok()),
-            why: next.unwrap_or_else(|why| why),
+            why: next.unwrap_or_else(|why| why)
+                + &self.if_nothing_matches(verdict, checkpoint.as_ref()),
             at_ms: now_ms(),
             job_id: None,
             advanced: known.advanced,
@@ -85,6 +86,21 @@ impl Start<'_> {
             self.say(&end);
         }
         Ok(note(&end)?)
+    }
+
+    /// Names the patterns that no file matches: nothing could be continued.
+    fn if_nothing_matches(&self, verdict: Verdict, checkpoint: Option<&Checkpoint>) -> String {
+        let is_over = matches!(
+            verdict,
+            Verdict::Finished | Verdict::Failed | Verdict::Cancelled
+        );
+        match checkpoint {
+            None if !is_over => format!(
+                "; no complete file matches {}",
+                self.resume.checkpoints.join(", ")
+            ),
+            _ => String::new(),
+        }
     }
 
     /// Looks once more right before the job is handed back: a cancelled job that is put back into the queue would run again.

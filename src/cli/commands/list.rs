@@ -12,7 +12,7 @@ use crate::cli::table::{fitted, or_dash, table};
 use crate::foundation::clock::now_ms;
 use crate::foundation::units::display_seconds;
 use crate::job::{JobId, JobState, RunId, SchedulerKind};
-use crate::record::{AllStarts, Cause, CauseKind, ElementCounts, ExitStatus, Status};
+use crate::record::{AllStarts, Cause, CauseKind, ElementCounts, ExitStatus, NOT_AGAIN, Status};
 
 /// A run of the list.
 #[derive(Serialize)]
@@ -128,7 +128,11 @@ fn to_text(rows: &[Listed]) -> String {
 /// causes follow from the state.
 fn why(status: &Status) -> String {
     use CauseKind::{Container, Dependency, Program, Setup};
-    let says_more = |cause: &&Cause| matches!(cause.kind, Program | Container | Setup | Dependency);
+    let says_more = |cause: &&Cause| {
+        // Why a run that may continue does not is in no state.
+        matches!(cause.kind, Program | Container | Setup | Dependency)
+            || cause.text.contains(NOT_AGAIN)
+    };
     let cause = status.cause.as_ref().filter(says_more);
     let cause = cause.map(|cause| cause.text.clone());
     cause.or_else(|| reason_text(status)).unwrap_or_default()

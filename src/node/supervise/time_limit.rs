@@ -46,6 +46,8 @@ pub(super) struct TimeLimit {
     checkpoints: Option<Checkpoints>,
     save_at: Instant,
     stop_at: Instant,
+    /// From SIGTERM to SIGKILL: within what is kept.
+    grace: Duration,
     kill_at: Option<Instant>,
     saved: Option<Receiver<()>>,
     done: Option<TimeStop>,
@@ -76,6 +78,7 @@ impl TimeLimit {
             checkpoints: is_first.then(|| Checkpoints::new(resume, &plan.workdir, context.element)),
             save_at: now + left.saturating_sub(lead),
             stop_at: now + left.saturating_sub(reserve),
+            grace: GRACE.min(reserve / 2),
             kill_at: None,
             saved: None,
             done: None,
@@ -120,7 +123,7 @@ impl TimeLimit {
         if self.kill_at.is_none() && (done.saved_seconds.is_some() || now >= self.stop_at) {
             done.stopped = true;
             signal_all(training, Signal::SIGTERM);
-            self.kill_at = Some(now + GRACE);
+            self.kill_at = Some(now + self.grace);
         } else if self.kill_at.is_some_and(|at| now >= at) {
             signal_all(training, Signal::SIGKILL);
             self.kill_at = Some(now + GRACE);

@@ -40,7 +40,7 @@ fn full(table: Table) -> Map<String, Value> {
             ("command", _) => json!(["python", "train.py"]),
             ("software", _) => json!([{ "name": "torch", "version": "2.5.1" }]),
             ("point", _) => json!("step"),
-            ("record", _) => json!({ "format": 1, "found": null, "resumes": false }),
+            ("record", _) => json!({ "format": 1, "found": null }),
             ("container", _) => json!({ "source": "/i.sif" }),
             ("metrics" | "last_metrics", _) => json!({ "loss": 0.5, "acc": null }),
             ("gaps", _) => json!([{ "from_ms": 1, "to_ms": 2, "why": "stopped" }]),

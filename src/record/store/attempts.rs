@@ -19,7 +19,8 @@ const CONTINUED: &str = "
                 iif(coalesce(element.state, run.state) = 'running' AND attempt.attempt = max(attempt.attempt) OVER of_one, ?2, NULL),
                 max(coalesce(node.ended_at_ms, node.updated_at_ms))) AS ended_at_ms,
             min(timing.epoch) AS first, max(timing.epoch) AS last,
-            max(node.restarts > 0 OR node.epoch_numbering = 'none') AS is_uncounted
+            max(node.restarts > 0 OR node.epoch_numbering = 'none') AS is_uncounted,
+            coalesce(json_extract(attempt.record, '$.end.next'), 'nothing') <> 'nothing' AS continues
         FROM run JOIN attempt ON attempt.run = run.id
             LEFT JOIN element ON element.run = run.id AND element.element = attempt.element
             LEFT JOIN node ON node.attempt = attempt.id
@@ -30,7 +31,7 @@ const CONTINUED: &str = "
     SELECT run_id, element, count(*) AS starts, min(started_at_ms) AS started_at_ms,
         coalesce(sum(max(ended_at_ms - started_at_ms, 0)), 0) AS ran_ms,
         iif(max(is_uncounted), NULL, max(last) - min(first) + 1) AS epochs
-    FROM start GROUP BY run_id, element HAVING count(*) > 1";
+    FROM start GROUP BY run_id, element HAVING count(*) > 1 OR max(continues)";
 
 impl Store {
     /// The starts of a run that are known, by element and attempt; of their keys nothing else is meant.

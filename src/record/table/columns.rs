@@ -250,8 +250,10 @@ columns! {
         save_seconds: Optional REAL from "CAST(attempt.record ->> '$.end.save_seconds' AS REAL)";
         /// Hours of nodes that the run had taken up to its end.
         node_hours: Optional REAL from "CAST(attempt.record ->> '$.end.node_hours' AS REAL)";
+        /// Its nodes.
+        nodes: Optional WHOLE from "attempt.record ->> '$.nodes'";
         /// The checkpoint that it continued from.
-        resumed_from: Optional TEXT from "iif(attempt.record ->> '$.resumes', attempt.record ->> '$.found.path', NULL)";
+        resumed_from: Optional TEXT from "attempt.record ->> '$.from'";
         /// What the job noted of it, as in `attempt.json`.
         record: Optional JSON;
     }
