@@ -42,7 +42,8 @@ fn starts(shown: &Value) -> usize {
 #[ignore = "needs slurmctld: run tests/run"]
 fn a_run_outlives_time_limits_by_requeue_and_by_another_job() {
     let user = User::new();
-    let limit = "walltime = \"1m\"\n";
+    // Other tests wait for whole nodes.
+    let limit = "walltime = \"1m\"\nnodelist = \"n1\"\n";
     let requeued = format!("{limit}{}", resume("requeued"));
     let requeued = user.submit(&user.job("requeued", &training(70, "requeued"), &requeued));
     let forbidden = "[scheduler]\narguments = [\"--no-requeue\"]";
@@ -100,7 +101,8 @@ fn a_preempted_run_continues_and_a_cancelled_one_does_not() {
     assert_eq!(starts(&user.show(&cancelled.run)), 1);
     assert_eq!(user.wait(&weak.run), 0, "{}", weak.text());
     expect_nothing_lost(&weak.text(), 30);
-    assert_eq!(starts(&user.show(&weak.run)), 2);
+    // Jobs of other tests may make it wait too.
+    assert!(starts(&user.show(&weak.run)) >= 2);
 }
 
 #[test]
@@ -112,20 +114,14 @@ n=0; [ -z "$DLRUN_RESUME_FROM" ] || n=$(cat "$DLRUN_RESUME_FROM")
 trap 'if [ "$RANK" = 0 ]; then echo $n > grown/new.tmp; mv grown/new.tmp grown/$n; fi' USR1
 while [ $n -lt 60 ]; do sleep 1; n=$((n + 1)); [ "$RANK" != 0 ] || echo "Epoch $n/60 - 1s - loss: 0.1"; done"#;
     let rest = format!(
-        "nodes = {{ min = 2, max = 3 }}\ntasks_per_node = 1\ncpus_per_task = 1\nwalltime = \"10m\"\n[workload]\nbatch_size = 24\n{}\n[elastic]\nbatch_per_rank = 4",
+        "nodes = {{ min = 1, max = 2 }}\nconstraint = \"rack2\"\ntasks_per_node = 1\ncpus_per_task = 1\nwalltime = \"10m\"\n[workload]\nbatch_size = 24\n{}\n[elastic]\nbatch_per_rank = 4",
         resume("grown")
     );
     let run = format!("{}\nlauncher = \"ddp\"", sh(training));
     let submitted = user.submit(&user.job("grown", &run, &rest));
     let begins_on = |nodes: u32, steps: u32| {
-        let line = format!("world {nodes} of 2 to 3, {steps} steps a batch");
-        until(&line, 90, || {
-            submitted
-                .text()
-                .lines()
-                .last()
-                .and_then(|_| submitted.text().contains(&line).then_some(()))
-        });
+        let line = format!("world {nodes} of 1 to 2, {steps} steps a batch");
+        until(&line, 90, || submitted.text().contains(&line).then_some(()));
         until("some work", 60, || {
             submitted
                 .text()
@@ -138,14 +134,14 @@ while [ $n -lt 60 ]; do sleep 1; n=$((n + 1)); [ "$RANK" != 0 ] || echo "Epoch $
     until("the first start", 90, || {
         submitted.text().contains("Epoch ").then_some(())
     });
-    let first = if submitted.text().contains("world 3 of") {
-        ("2", 2, 3)
+    let first = if submitted.text().contains("world 2 of") {
+        ("1", 1, 6)
     } else {
-        ("3", 3, 2)
+        ("2", 2, 3)
     };
     let _ = scale(first.0).ok();
     begins_on(first.1, first.2);
-    assert_eq!(scale("4").code, 64, "beyond the range");
+    assert_eq!(scale("3").code, 64, "beyond the range");
     assert_eq!(user.wait(&submitted.run), 0, "{}", submitted.text());
     assert_eq!(starts(&user.show(&submitted.run)), 2);
     assert_eq!(scale("2").code, 66, "it is over");
