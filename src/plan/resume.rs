@@ -55,7 +55,7 @@ impl Resolver<'_> {
         self.elastic();
     }
 
-    /// `[elastic]`: Slurm gives each start what is free within the range; elsewhere a start has what it is told.
+    /// `[elastic]`: Slurm gives each start what is free within the range; elsewhere a start has a fixed number.
     fn elastic(&mut self) {
         let Some(elastic) = &self.spec.elastic else {
             return;
@@ -206,7 +206,7 @@ fn described(resume: &Resume, walltime: Option<Walltime>) -> String {
         .lead
         .map_or("some time".to_owned(), |lead| lead.to_string());
     let asked = match (resume.signal, walltime) {
-        (_, None) => "without a time limit of its own".to_owned(),
+        (_, None) => "no time limit in the job file".to_owned(),
         (SaveSignal::None, _) => format!("ends {lead} before each time limit"),
         (signal, _) => format!("gets SIG{signal} {lead} before each time limit"),
     };
@@ -226,7 +226,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_forecast_beyond_the_limit_is_told_in_starts() {
+    fn a_forecast_beyond_the_limit_is_given_in_starts() {
         let total = |median: f64| Interval {
             mean: median,
             median,

@@ -3,6 +3,7 @@
 use std::path::Path;
 use std::time::Duration;
 
+use super::decide::over_limits;
 use super::{Start, hours_of, is_newer};
 use crate::app::error::Error;
 use crate::foundation::clock::now_ms;
@@ -189,22 +190,8 @@ impl Start<'_> {
 
     /// Schedulers start jobs again themselves, so the limits hold here too.
     fn why_not_to_start(&self, ends: &[AttemptEnd]) -> Option<String> {
-        let asked = self.verdicts_of(&Reading::default());
-        if asked.is_some() && self.attempt.attempt > 0 {
+        if self.cancel_asked() && self.attempt.attempt > 0 {
             return Some("it was cancelled".to_owned());
-        }
-        let (starts, limit) = (self.attempt.attempt, self.resume.attempts);
-        if starts >= limit {
-            return Some(format!(
-                "the run had {starts} starts of {limit} (`resume.attempts`)"
-            ));
-        }
-        let idle = ends.iter().rev().filter(|end| end.verdict != Verdict::Node);
-        let idle = idle.take_while(|end| !end.advanced).count();
-        if idle >= usize::try_from(self.resume.without_progress).unwrap_or(usize::MAX) {
-            return Some(format!(
-                "{idle} starts in turn left no new checkpoint (`resume.without_progress`)"
-            ));
         }
         let last = ends.last();
         // What its scheduler starts again by itself is asked of `resume.on` here.
@@ -222,10 +209,8 @@ impl Start<'_> {
             ));
         }
         let hours = last.map_or(0.0, |end| end.node_hours);
-        let cap = self.resume.node_hours.filter(|cap| hours >= *cap)?;
-        Some(format!(
-            "{hours:.3} node hours are used of {cap} (`resume.node_hours`)"
-        ))
+        let newest_first = ends.iter().rev().map(|end| (end.advanced, end.verdict));
+        over_limits(&self.resume, self.attempt.attempt, newest_first, hours)
     }
 
     /// What a program of another size needs to know: nodes now, at least and at most; of the batch the whole and the steps that

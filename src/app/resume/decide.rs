@@ -193,25 +193,9 @@ fn within_limits(
     why: &str,
 ) -> Result<String, String> {
     let resume = known.resume;
-    if known.starts >= resume.attempts {
-        return Err(format!(
-            "this was start {} of {} (`resume.attempts`)",
-            known.starts, resume.attempts
-        ));
-    }
-    let idle = idle_starts(known.advanced, verdict, before);
-    if idle >= resume.without_progress {
-        return Err(format!(
-            "{} left no new checkpoint (`resume.without_progress`)",
-            starts_in_turn(idle)
-        ));
-    }
-    if let Some(cap) = resume.node_hours.filter(|cap| known.node_hours >= *cap) {
-        return Err(format!(
-            "{:.3} node hours are used of {cap} (`resume.node_hours`)",
-            known.node_hours
-        ));
-    }
+    let this = std::iter::once((known.advanced, verdict));
+    let before = before.iter().rev().map(|end| (end.advanced, end.verdict));
+    over_limits(resume, known.starts, this.chain(before), known.node_hours).map_or(Ok(()), Err)?;
     Ok(format!(
         "{why}; start {} of {}",
         known.starts + 1,
@@ -219,21 +203,36 @@ fn within_limits(
     ))
 }
 
-fn starts_in_turn(starts: u32) -> String {
-    if starts == 1 {
-        "this start".to_owned()
-    } else {
-        format!("{starts} starts in turn")
+/// The limit that allows no further start. `ends`: whether each start left a new checkpoint and how it ended, the newest first; that a
+/// node was lost or another size asked for says nothing of the program.
+pub(super) fn over_limits(
+    resume: &Resume,
+    starts: u32,
+    ends: impl Iterator<Item = (bool, Verdict)>,
+    node_hours: f64,
+) -> Option<String> {
+    if starts >= resume.attempts {
+        let attempts = resume.attempts;
+        return Some(format!(
+            "this was start {starts} of {attempts} (`resume.attempts`)"
+        ));
     }
-}
-
-/// Starts in turn up to this one that left no new checkpoint; that a node was lost says nothing of the program.
-fn idle_starts(advanced: bool, verdict: Verdict, before: &[AttemptEnd]) -> u32 {
-    let this = (!advanced, verdict);
-    let before = before.iter().rev().map(|end| (!end.advanced, end.verdict));
-    let all = std::iter::once(this).chain(before);
-    let counted = all.filter(|(_, verdict)| !matches!(verdict, Verdict::Node | Verdict::Scaled));
-    u32::try_from(counted.take_while(|(is_idle, _)| *is_idle).count()).unwrap_or(u32::MAX)
+    let counted = ends.filter(|(_, verdict)| !matches!(verdict, Verdict::Node | Verdict::Scaled));
+    let idle = counted.take_while(|(advanced, _)| !advanced).count();
+    if idle >= usize::try_from(resume.without_progress).unwrap_or(usize::MAX) {
+        let starts = if idle == 1 {
+            "this start".to_owned()
+        } else {
+            format!("{idle} starts in turn")
+        };
+        return Some(format!(
+            "{starts} left no new checkpoint (`resume.without_progress`)"
+        ));
+    }
+    let cap = resume.node_hours.filter(|cap| node_hours >= *cap)?;
+    Some(format!(
+        "{node_hours:.3} node hours are used of {cap} (`resume.node_hours`)"
+    ))
 }
 
 #[cfg(test)]
@@ -378,6 +377,24 @@ mod tests {
         let requeued = |known: &mut Known<'_>| (known.code, known.is_requeued) = (143, true);
         let (verdict, next) = decided(&resume(""), requeued, &[]);
         assert_eq!((verdict, next.is_ok()), (Verdict::Unknown, true));
+    }
+
+    #[test]
+    fn another_size_and_a_lost_node_are_no_lack_of_progress() {
+        let over = |ends: &[(bool, Verdict)]| {
+            over_limits(&resume(""), 3, ends.iter().copied(), 0.0).is_some()
+        };
+        assert!(over(&[(false, Verdict::Timeout), (false, Verdict::Hang)]));
+        assert!(!over(&[
+            (false, Verdict::Scaled),
+            (false, Verdict::Node),
+            (false, Verdict::Timeout)
+        ]));
+        assert!(!over(&[
+            (false, Verdict::Timeout),
+            (true, Verdict::Timeout),
+            (false, Verdict::Timeout)
+        ]));
     }
 
     #[test]

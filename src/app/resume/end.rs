@@ -107,7 +107,7 @@ impl Start<'_> {
     fn was_cancelled_meanwhile(&self) -> Result<bool, Error> {
         let mut reading = self.run.marks(self.attempt);
         let was_ended = self.status(&mut reading)?.state == JobState::Cancelled;
-        Ok(was_ended || reading.outcome.cancel_asked_at_ms.is_some())
+        Ok(was_ended || self.cancel_asked())
     }
 
     /// What follows where another start does; whether the job can be requeued shows when it is tried.

@@ -19,7 +19,7 @@ use crate::launch::Plan;
 use crate::node::supervise::Context;
 use crate::observe::checkpoint::Checkpoints;
 use crate::record::rundir::{Attempt, Reading, RunDir, StateDir};
-use crate::record::{AttemptEnd, Checkpoint, ExitStatus, Status};
+use crate::record::{AttemptEnd, Checkpoint, ExitStatus, Outcome, Status};
 use crate::scheduler::Standing;
 
 /// A file that was written so shortly before its program was killed may be half there, in milliseconds.
@@ -98,15 +98,15 @@ impl<'a> Start<'a> {
         Ok(status_by_files(&self.run, &record, element, reading))
     }
 
-    /// When `dlrun cancel` was asked.
-    fn verdicts_of(&self, reading: &Reading) -> Option<u64> {
-        let mut outcome = reading.outcome.clone();
+    /// Whether `dlrun cancel` was asked.
+    fn cancel_asked(&self) -> bool {
+        let mut outcome = Outcome::default();
         let verdicts = self.run.verdicts();
         match &self.plan.resources.array {
             Some(_) => verdicts.add_to_element(self.attempt.element, None, &mut outcome),
             None => verdicts.add_to(&mut outcome),
         }
-        outcome.cancel_asked_at_ms
+        outcome.cancel_asked_at_ms.is_some()
     }
 
     /// The job's id as its scheduler's commands know it.

@@ -79,6 +79,11 @@ impl Context {
         }
     }
 
+    /// Whether this is the node of the batch script.
+    pub(super) fn is_batch_node(&self) -> bool {
+        std::env::var("DLRUN_NODE").map_or(true, |node| node == self.node)
+    }
+
     /// The place of a measurement of this run; step 0 means one that is not known yet.
     pub(super) fn key_of(&self, run_id: RunId) -> MeasureKey {
         MeasureKey {

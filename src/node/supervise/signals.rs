@@ -95,14 +95,17 @@ impl Signals {
     }
 }
 
-/// True where `signal` waits in the process `pid`, which blocks it (`proc_pid_status(5)`).
+/// True where `signal` waits in the process `pid`, which blocks it.
 pub(super) fn is_pending(pid: i32, signal: Signal) -> bool {
+    is_in_set(pid.unsigned_abs(), "ShdPnd:", signal)
+}
+
+/// True where a process has `signal` in one of its sets (`proc_pid_status(5)`): `ShdPnd:` waits, `SigCgt:` is handled.
+pub(super) fn is_in_set(pid: u32, set: &str, signal: Signal) -> bool {
     let status = fs::read_to_string(format!("/proc/{pid}/status")).unwrap_or_default();
-    let set = status.lines().find_map(|line| line.strip_prefix("ShdPnd:"));
-    let bits = set
-        .and_then(|set| u64::from_str_radix(set.trim(), 16).ok())
-        .unwrap_or(0);
-    bits >> (signal as i32 - 1) & 1 == 1
+    let bits = status.lines().find_map(|line| line.strip_prefix(set));
+    let bits = bits.and_then(|bits| u64::from_str_radix(bits.trim(), 16).ok());
+    bits.unwrap_or(0) >> (signal as i32 - 1) & 1 == 1
 }
 
 /// Finds the second half of a signal that came two ways: to us as one of many processes, and from the batch shell, which

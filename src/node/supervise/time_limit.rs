@@ -4,7 +4,6 @@
 //! The signal goes to processes that handle it and to none below them: it would kill all others, such as the shell of a
 //! script or torchrun's agent. What the scheduler sends itself may come a minute early (Slurm's `--signal`) or never (PBS).
 
-use std::fs;
 use std::sync::mpsc::{Receiver, channel};
 use std::time::{Duration, Instant};
 
@@ -12,6 +11,7 @@ use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 
 use super::context::Context;
+use super::signals::is_in_set;
 use super::step::{family_of, name_of};
 use crate::foundation::clock::now_ms;
 use crate::job::SaveSignal;
@@ -58,16 +58,14 @@ impl TimeLimit {
     pub(super) fn of(context: &Context) -> Option<Self> {
         let plan = context.plan.as_ref()?;
         let resume = plan.resume.as_ref()?;
-        let now = Instant::now();
+        let (now, is_first) = (Instant::now(), context.is_batch_node());
         // Nobody knows when it is up: then it ends early at most.
         let limit = context.time_limit.map(|(end, lead)| {
-            let left = (end * 1000).saturating_sub(now_ms());
-            (Duration::from_millis(left), Duration::from_secs(lead))
+            let left = Duration::from_millis((end * 1000).saturating_sub(now_ms()));
+            (within_reason(left, is_first), Duration::from_secs(lead))
         });
         let (left, lead) = limit.unwrap_or((FAR, LEAD));
         let signal = signal_of(resume.signal);
-        let batch_node = std::env::var("DLRUN_NODE").ok();
-        let is_first = batch_node.is_none_or(|node| node == context.node);
         let reserve = if signal.is_some() {
             RESERVE.min(lead / 2)
         } else {
@@ -165,6 +163,19 @@ impl TimeLimit {
     }
 }
 
+/// The end is by the clock of the batch script's node. Another node's may be wrong: it never ends a program in the first half of
+/// its time, and the first node's end ends all.
+fn within_reason(left: Duration, is_first: bool) -> Duration {
+    let whole = std::env::var("DLRUN_TIME_LEFT")
+        .ok()
+        .and_then(|text| text.parse().ok());
+    bounded(left, whole.map(Duration::from_secs).filter(|_| !is_first))
+}
+
+fn bounded(left: Duration, whole: Option<Duration>) -> Duration {
+    whole.map_or(left, |whole| left.clamp(whole / 2, whole))
+}
+
 fn signal_of(signal: SaveSignal) -> Option<Signal> {
     match signal {
         SaveSignal::None => None,
@@ -210,7 +221,7 @@ fn handlers_of(root: Pid, signal: Signal) -> Vec<Pid> {
         if serves_files(&name) {
             continue;
         }
-        if !RUNTIME.contains(&&*name) && handles(pid, signal) {
+        if !RUNTIME.contains(&&*name) && is_in_set(pid, "SigCgt:", signal) {
             found.extend(i32::try_from(pid).ok().map(Pid::from_raw));
         } else {
             let children = children_of(pid).unwrap_or_default();
@@ -222,15 +233,6 @@ fn handlers_of(root: Pid, signal: Signal) -> Vec<Pid> {
 
 fn serves_files(name: &str) -> bool {
     FILE_SYSTEMS.iter().any(|begin| name.starts_with(begin))
-}
-
-fn handles(pid: u32, signal: Signal) -> bool {
-    let status = fs::read_to_string(format!("/proc/{pid}/status")).unwrap_or_default();
-    let set = status.lines().find_map(|line| line.strip_prefix("SigCgt:"));
-    let bits = set
-        .and_then(|set| u64::from_str_radix(set.trim(), 16).ok())
-        .unwrap_or(0);
-    bits >> (signal as i32 - 1) & 1 == 1
 }
 
 /// To a process and all below it.
@@ -252,6 +254,14 @@ mod tests {
     use std::process::{Command, Stdio};
 
     use super::*;
+
+    #[test]
+    fn a_wrong_clock_ends_nothing_in_the_first_half_of_its_time() {
+        let minutes = |minutes: u64| Duration::from_secs(60 * minutes);
+        let of = |left| bounded(minutes(left), Some(minutes(60)));
+        assert_eq!([0, 40, 120].map(of), [30, 40, 60].map(minutes));
+        assert_eq!(bounded(minutes(0), None), minutes(0));
+    }
 
     #[test]
     fn the_signal_goes_to_the_first_process_that_handles_it() {

@@ -122,12 +122,11 @@ fn wait_for_scale(handover: &Handover) -> Option<Receiver<()>> {
             std::thread::sleep(SCALE_PAUSE);
             let run = StateDir::open(&dir).and_then(|state| state.run(&run_id));
             let Ok(run) = run else { continue };
+            // Nearly always nobody asked, and one file is missing.
+            let Some(scale) = run.scale() else { continue };
             let known = run.marks(attempt).outcome.attempt;
             let known = known.and_then(|attempt| attempt.scale_asked_at_ms);
-            if run
-                .scale()
-                .is_some_and(|scale| Some(scale.asked_at_ms) != known)
-            {
+            if Some(scale.asked_at_ms) != known {
                 let _ = sender.send(());
                 return;
             }
@@ -196,6 +195,8 @@ impl Watch {
         let hang_after = resume
             .and_then(|resume| resume.hang_after)
             .map(|after| Duration::from_secs(after.0));
+        let longest_pause =
+            hang_after.map_or(RECORD_PAUSE_MAX, |after| RECORD_PAUSE_MAX.min(after / 2));
         let resumes = handover.resumes.then_some(handover.started_at_ms);
         let (writer, resumed) =
             Writer::start(handover.context.clone(), resumes, Duration::from_secs(5));
@@ -212,12 +213,7 @@ impl Watch {
             account: Account::starting(handover.started_at_ms),
             link: Link::to(socket, known, handover.started_at_ms),
             reasons: Vec::new(),
-            quiet: Quiet::new(
-                hang_after,
-                hang_after
-                    .map_or(RECORD_PAUSE_MAX, |after| RECORD_PAUSE_MAX.min(after / 2))
-                    .max(record_pause),
-            ),
+            quiet: Quiet::new(hang_after, longest_pause.max(record_pause)),
             scaled: wait_for_scale(&handover),
             step: Step::new(handover.step, handover.command, KILL_WAIT),
             followed: Followed::open(&handover),
@@ -229,10 +225,7 @@ impl Watch {
             interval,
             pending: Vec::new(),
             before: None,
-            record_due: Due::soon(
-                record_pause,
-                hang_after.map_or(RECORD_PAUSE_MAX, |after| RECORD_PAUSE_MAX.min(after / 2)),
-            ),
+            record_due: Due::soon(record_pause, longest_pause),
             segment_due: Due::new(record_pause, SEGMENT_PAUSE_MAX),
             handover,
         };
@@ -399,9 +392,7 @@ impl Watch {
             .and_then(|plan| plan.resume.as_ref())
             .map(|resume| resume.hang);
         // Other nodes may wait for this one's work: the node of the batch script decides.
-        let batch_node = std::env::var("DLRUN_NODE").ok();
-        let decides = batch_node.is_none_or(|node| node == self.handover.context.node);
-        if hang == Some(OnHang::Requeue) && decides {
+        if hang == Some(OnHang::Requeue) && self.handover.context.is_batch_node() {
             self.account.note(EventKind::HangEnded, text);
             self.step.end(now);
         } else {

@@ -10,7 +10,7 @@ export DLRUN_ARRAY_INDEX=${SLURM_ARRAY_TASK_ID:-}
 [ -n "$DLRUN_ARRAY_INDEX" ] || unset DLRUN_ARRAY_INDEX
 # Output is appended to the job's own file, not to those of its steps.
 unset SLURM_OPEN_MODE
-# A job that was submitted from inside a run has starts of its own.
+# A job that was submitted from inside a run counts its own starts.
 [ -z "${DLRUN_INSIDE:-}" ] || unset DLRUN_ATTEMPT
 export DLRUN_ATTEMPT=${DLRUN_ATTEMPT:-${SLURM_RESTART_COUNT:-0}}
 export DLRUN_JOB_ID=${SLURM_JOB_ID:-${DLRUN_JOB_ID:-}}
