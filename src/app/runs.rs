@@ -11,14 +11,22 @@ use crate::foundation::clock::now_ms;
 use crate::job::{JobState, RunId};
 use crate::record::rundir::{Attempt, Reading};
 use crate::record::store::Store;
-use crate::record::{AllStarts, AttemptMarks, AttemptSeen, Element};
+use crate::record::{AllStarts, AttemptMarks, AttemptSeen, Element, NodeRecord, RunProgress};
 
 pub(crate) use crate::record::RunRow;
 pub(crate) use crate::record::rundir::RunDir;
 pub(crate) use crate::record::store::Filter;
 
-/// A run, the shortest beginning of its id that means no other, and all its starts as one, where it continued.
-pub(crate) type Listed = (RunRow, String, Option<AllStarts>);
+/// A run of a list.
+pub(crate) struct Listed {
+    pub(crate) row: RunRow,
+    /// The shortest beginning of its id that means no other.
+    pub(crate) prefix: String,
+    /// All its starts as one, where it continued.
+    pub(crate) all_starts: Option<AllStarts>,
+    /// How far it is, while it runs.
+    pub(crate) progress: Option<RunProgress>,
+}
 
 /// The newest runs of one's own records; `None` where nothing is recorded yet.
 pub(crate) fn list_runs(
@@ -37,7 +45,12 @@ pub(crate) fn list_runs(
         session.note(&format!("indexed {runs} runs again"));
     }
     tracker.refresh_unfinished(history)?;
-    listed(&tracker.store, filter, limit).map(Some)
+    // Looking at all runs does not read the records of those that run.
+    let nodes = |run_id: &RunId| match tracker.state.run(run_id) {
+        Ok(run) => Ok(run.newest_outcome(0)?.outcome.nodes),
+        Err(_) => Ok(tracker.store.node_records(run_id)?),
+    };
+    listed(&tracker.store, filter, limit, nodes).map(Some)
 }
 
 /// The newest runs of another database.
@@ -46,10 +59,17 @@ pub(crate) fn list_store(
     filter: &Filter,
     limit: usize,
 ) -> Result<Option<Vec<Listed>>, Error> {
-    listed(&open_store(path)?, filter, limit).map(Some)
+    let store = open_store(path)?;
+    let nodes = |run_id: &RunId| Ok(store.node_records(run_id)?);
+    listed(&store, filter, limit, nodes).map(Some)
 }
 
-fn listed(store: &Store, filter: &Filter, limit: usize) -> Result<Vec<Listed>, Error> {
+fn listed(
+    store: &Store,
+    filter: &Filter,
+    limit: usize,
+    nodes: impl Fn(&RunId) -> Result<Vec<NodeRecord>, Error>,
+) -> Result<Vec<Listed>, Error> {
     let rows = store.list(limit, filter)?;
     let run_ids: Vec<RunId> = rows.iter().map(|row| row.record.run_id.clone()).collect();
     let prefixes = store.shortest_prefixes(&run_ids)?;
@@ -57,9 +77,16 @@ fn listed(store: &Store, filter: &Filter, limit: usize) -> Result<Vec<Listed>, E
     let listed = rows.into_iter().zip(prefixes);
     let listed = listed.map(|(row, prefix)| {
         let key = (row.record.run_id.clone(), None);
-        (row, prefix, continued.get(&key).copied())
+        let is_one = row.status.state == JobState::Running && row.record.array.is_none();
+        let nodes = if is_one { nodes(&key.0)? } else { Vec::new() };
+        Ok(Listed {
+            progress: RunProgress::of(&row.record, &row.status, &nodes),
+            row,
+            prefix,
+            all_starts: continued.get(&key).copied(),
+        })
     });
-    Ok(listed.collect())
+    listed.collect()
 }
 
 /// What a shell may complete where a run is asked for, by the index as it is: the shortest ids that are clear, then names.

@@ -6,6 +6,7 @@ mod elements;
 mod forecast;
 mod insight;
 mod measured_rows;
+mod run_progress;
 mod summary;
 mod table;
 mod top;

@@ -12,14 +12,14 @@ use crate::app::track::Tracked;
 use crate::cli::elements::{self, exit_text};
 use crate::cli::insight as text;
 use crate::cli::table::Rows;
-use crate::cli::{forecast, measured_rows};
+use crate::cli::{forecast, measured_rows, run_progress};
 use crate::foundation::clock::now_ms;
 use crate::foundation::units::{Bytes, display_seconds};
 use crate::job::JobState;
 use crate::learn::model::CheckedForecast;
 use crate::record::{
     AllStarts, Conditions, Element, EpochSummary, Identity, Missing, NodeRecord, NodeState,
-    RankRecord, RunRecord, Status, Usage, summarise_epochs,
+    RankRecord, RunProgress, RunRecord, Status, Usage, summarise_epochs,
 };
 use crate::report::insight::Insight;
 
@@ -74,6 +74,9 @@ pub(crate) struct RunAnswer<'a> {
     /// All starts of a run that continued.
     #[serde(skip_serializing_if = "Option::is_none")]
     all_starts: Option<AllStarts>,
+    /// How far it is while it runs.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    progress: Option<RunProgress>,
 }
 
 /// What is known of several runs, or what was done to them.
@@ -106,6 +109,7 @@ pub(crate) fn run_answer<'a>(tracked: &'a Tracked, records: Option<&'a Path>) ->
         foretold: forecast::compared(tracked),
         elements: &tracked.elements,
         all_starts: tracked.all_starts,
+        progress: tracked.progress(),
     }
 }
 
@@ -168,6 +172,12 @@ fn table_text(tracked: &Tracked, records: Option<&Path>, insight: &Insight) -> S
     }
     measured_rows::add_container(record.image.as_ref(), nodes(tracked), &mut rows);
     add_epochs(tracked, &mut rows);
+    let progress = tracked.progress();
+    rows.add_known(
+        "time left",
+        progress.as_ref().and_then(run_progress::left_line),
+    );
+    rows.add_known("warning", progress.as_ref().and_then(run_progress::trouble));
     rows.add_known("forecast", forecast::line(tracked));
     text::add_rows(insight, &mut rows);
     add_usage(tracked, &mut rows);

@@ -29,6 +29,8 @@ vocabulary! {
         GpuMissing = "gpu_missing",
         /// The program seems to hang.
         Hang = "hang",
+        /// The program that seemed to hang writes or works again.
+        HangOver = "hang_over",
         /// dlrun ended the program, which seemed to hang.
         HangEnded = "hang_ended",
         /// Something else; the detail says what.

@@ -12,6 +12,7 @@ mod container;
 mod described;
 mod elements;
 mod event;
+mod expected_end;
 pub mod export;
 mod figures;
 mod first_rank;
@@ -22,12 +23,14 @@ mod incoming;
 mod last_words;
 mod node;
 mod notice;
+mod pace;
 mod packed_column;
 mod point;
 mod rank;
 mod resolve;
 mod row;
 mod run;
+mod run_progress;
 pub mod rundir;
 mod sample;
 mod series;
@@ -47,6 +50,7 @@ pub use conditions::{Conditions, NetworkFacts, Software, StorageClass};
 pub use container::{ContainerRecord, ContainerRuntime, FlagReason, ImageIdentity, RunImage};
 pub use elements::{Element, cover, merge_elements};
 pub use event::{Event, EventKind};
+pub use expected_end::ExpectedEnd;
 pub use figures::NodeFigures;
 pub use first_rank::{NOT_MET, add_first_rank, unreported_end};
 pub use forecast::{Basis, Forecast, Interval};
@@ -65,6 +69,7 @@ pub use rank::{RankRecord, Straggler};
 pub use resolve::{NOT_AGAIN, resolve};
 pub use row::{decode_row, encode_row};
 pub use run::{ArrayPart, RunRecord, Sentinel};
+pub use run_progress::{EndSource, RunProgress, hangs};
 pub use sample::{
     COLUMNS, Column, ColumnKind, GPU_COLUMNS, GpuReading, ONE_MOMENT_MS, PROCESS_COLUMNS,
     ProcessReading, Sample,

@@ -5,8 +5,8 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
-use super::MetricPoint;
 use super::point::null_as_nan;
+use super::{ExpectedEnd, MetricPoint};
 
 use crate::foundation::vocabulary::vocabulary;
 
@@ -253,6 +253,9 @@ pub struct Progress {
     /// How often the epochs began to count again: a training that was resumed, or a second one.
     #[serde(default, skip_serializing_if = "super::is_default")]
     pub restarts: u32,
+    /// When the training will end, while it runs.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub expected_end: Option<ExpectedEnd>,
     /// The last value of each loss and metric; NaN as in [`Epoch::metrics`].
     #[serde(
         default,
@@ -292,17 +295,22 @@ impl Progress {
         if self.restarts == 0 {
             return format!("{all}{of}");
         }
-        let is_from_0 = self.epoch_numbering == Some(EpochNumbering::ZeroBased);
-        let last = self
-            .epochs
-            .last()
-            .map_or(0, |last| last.epoch.saturating_add(u64::from(is_from_0)));
+        let last = self.epochs_done();
         let times = if self.restarts == 1 {
             "once".to_owned()
         } else {
             format!("{} times", self.restarts)
         };
         format!("{last}{of} ({all} in all, restarted {times})")
+    }
+
+    /// Epochs that are done by the number of the last one: in a start that continued the earlier ones too, where the count began again
+    /// only those of the newest count.
+    #[must_use]
+    pub fn epochs_done(&self) -> u64 {
+        let is_from_0 = self.epoch_numbering == Some(EpochNumbering::ZeroBased);
+        let last = self.epochs.last();
+        last.map_or(0, |last| last.epoch.saturating_add(u64::from(is_from_0)))
     }
 
     /// Adds an epoch that ended; the first and the newest are kept.

@@ -193,15 +193,15 @@ fn without_a_terminal_there_is_one_table() {
         assert_eq!(
             lines[0],
             [
-                "RUN", "NAME", "JOB", "EPOCH", "TIME", "CPU%", "MEMORY", "READ/s", "WRITE/s",
-                "GPU", "GPU", "MEM"
+                "RUN", "NAME", "JOB", "EPOCH", "TIME", "LEFT", "CPU%", "MEMORY", "READ/s",
+                "WRITE/s", "GPU", "GPU", "MEM"
             ]
         );
         assert_eq!(lines[1][..2], ["aaaaaa", "train-a"]);
         assert_eq!(
             lines[1][3..],
             [
-                "2/5", "0:02", "50", "5MiB", "1MiB", "-", "1:", "0%", "1", "idle", "3MiB"
+                "2/5", "0:02", "-", "50", "5MiB", "1MiB", "-", "1:", "0%", "1", "idle", "3MiB"
             ]
         );
     }

@@ -10,8 +10,7 @@ use crate::job::{DependencyKind, JobId, JobState};
 use crate::launch::PlannedDependency;
 use crate::record::rundir::Reading;
 use crate::record::{
-    AttemptEnd, AttemptRecord, Checkpoint, EpochNumbering, EventKind, Next, NodeRecord, NodeState,
-    Status, Verdict,
+    AttemptEnd, AttemptRecord, Checkpoint, EventKind, Next, NodeRecord, NodeState, Status, Verdict,
 };
 use crate::scheduler::{Scheduler, SchedulerError, Standing, Submission, script};
 
@@ -283,12 +282,6 @@ impl Start<'_> {
 /// Whether a node saw the last of the epochs end that its program announced.
 fn trained_all(node: &NodeRecord) -> bool {
     let progress = &node.progress;
-    let is_from_0 = progress.epoch_numbering == Some(EpochNumbering::ZeroBased);
-    let last = progress
-        .epochs
-        .last()
-        .map(|last| last.epoch.saturating_add(u64::from(is_from_0)));
-    progress
-        .epochs_announced
-        .is_some_and(|all| last.is_some_and(|last| last >= all))
+    let is_all = |all| !progress.epochs.is_empty() && progress.epochs_done() >= all;
+    progress.epochs_announced.is_some_and(is_all)
 }

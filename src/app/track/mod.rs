@@ -18,7 +18,9 @@ use crate::job::{ArraySpec, JobState, RunId};
 use crate::plan::Plan;
 use crate::record::rundir::{Reading, RunDir, StateDir, deliver_late};
 use crate::record::store::{Store, StoreFault};
-use crate::record::{AllStarts, Element, MeasureKey, QueueEntry, RunRecord, RunRow, Status};
+use crate::record::{
+    AllStarts, Element, MeasureKey, QueueEntry, RunProgress, RunRecord, RunRow, Status,
+};
 use crate::scheduler::{adapter_for, output_file};
 
 pub(crate) use ask::job_ref;
@@ -44,6 +46,11 @@ impl Tracked {
         let reason = self.status.reason.as_deref()?;
         (self.status.state == JobState::Pending)
             .then(|| adapter_for(self.record.scheduler).meaning_of_reason(reason))?
+    }
+
+    /// How far it is while it runs.
+    pub(crate) fn progress(&self) -> Option<RunProgress> {
+        RunProgress::of(&self.record, &self.status, &self.reading.outcome.nodes)
     }
 
     /// Refuses elements that its array does not have.

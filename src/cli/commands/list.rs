@@ -7,12 +7,15 @@ use crate::app::runs::{Filter, Listed, list_runs, list_store};
 use crate::app::session::Session;
 use crate::app::times::{ago, seconds_between};
 use crate::cli::args::List;
+use crate::cli::run_progress;
 use crate::cli::summary::{Runs, reason_text};
 use crate::cli::table::{fitted, or_dash, table};
 use crate::foundation::clock::now_ms;
 use crate::foundation::units::display_seconds;
 use crate::job::{JobId, JobState, RunId, SchedulerKind};
-use crate::record::{AllStarts, Cause, CauseKind, ElementCounts, ExitStatus, NOT_AGAIN, Status};
+use crate::record::{
+    AllStarts, Cause, CauseKind, ElementCounts, ExitStatus, NOT_AGAIN, RunProgress, Status,
+};
 
 /// A run of the list.
 #[derive(Serialize)]
@@ -39,6 +42,9 @@ pub(crate) struct ListedRun<'a> {
     /// All starts of a run that continued.
     #[serde(skip_serializing_if = "Option::is_none")]
     all_starts: Option<&'a AllStarts>,
+    /// How far it is while it runs.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    progress: Option<&'a RunProgress>,
 }
 
 /// Runs the verb.
@@ -63,11 +69,11 @@ pub(crate) fn run(session: &Session, args: &List) -> Result<u8, Error> {
 }
 
 impl<'a> ListedRun<'a> {
-    fn new((row, prefix, all_starts): &'a Listed) -> Self {
-        let (record, status) = (&row.record, &row.status);
+    fn new(listed: &'a Listed) -> Self {
+        let (record, status) = (&listed.row.record, &listed.row.status);
         Self {
             run_id: &record.run_id,
-            prefix,
+            prefix: &listed.prefix,
             name: &record.name,
             state: status.state,
             raw_state: status.raw_state.as_deref(),
@@ -83,7 +89,8 @@ impl<'a> ListedRun<'a> {
             stuck: status.stuck,
             elements: status.elements.as_ref(),
             cause: status.cause.as_ref(),
-            all_starts: all_starts.as_ref(),
+            all_starts: listed.all_starts.as_ref(),
+            progress: listed.progress.as_ref(),
         }
     }
 }
@@ -93,22 +100,32 @@ fn to_text(rows: &[Listed]) -> String {
         return "no run matches\n".to_owned();
     }
     let mut table = table();
-    let has_arrays = rows.iter().any(|(row, ..)| row.status.elements.is_some());
+    let has_arrays = rows
+        .iter()
+        .any(|listed| listed.row.status.elements.is_some());
+    let has_progress = rows.iter().any(|listed| listed.progress.is_some());
     let elements = has_arrays.then_some("ELEMENTS");
     let header = ["RUN", "NAME", "STATE"].into_iter().chain(elements);
-    table.set_header(header.chain(["JOB", "SUBMITTED", "RAN", "REASON"]));
-    for (row, prefix, all_starts) in rows {
-        let (record, status) = (&row.record, &row.status);
+    let header = header.chain(["JOB", "SUBMITTED", "RAN"]);
+    let progress = has_progress.then_some(["EPOCHS", "LEFT"]);
+    table.set_header(
+        header
+            .chain(progress.into_iter().flatten())
+            .chain(["REASON"]),
+    );
+    for listed in rows {
+        let (record, status) = (&listed.row.record, &listed.row.status);
+        let progress = listed.progress.as_ref();
         let job = record.job_id.as_ref().map_or("-", |job| &job.0);
         let running = (status.state == JobState::Running).then(now_ms);
         let ended = status.ended_at_ms.or(running);
         let ran = status.started_at_ms.zip(ended);
         let ran = ran.map(|(from, to)| seconds_between(from, to));
-        let ran = all_starts.map(|all| all.ran_seconds).or(ran);
+        let ran = listed.all_starts.map(|all| all.ran_seconds).or(ran);
         let counts = status.elements.as_ref();
         let over = counts.map(|counts| format!("{}/{}", counts.over(), counts.total));
         let first = [
-            prefix.clone(),
+            listed.prefix.clone(),
             record.name.clone(),
             status.state.to_string(),
         ];
@@ -116,10 +133,19 @@ fn to_text(rows: &[Listed]) -> String {
             format!("{} {job}", record.scheduler.as_str()),
             ago(record.submitted_at_ms),
             or_dash(ran.map(display_seconds)),
-            why(status),
         ];
         let elements = has_arrays.then(|| or_dash(over));
-        table.add_row(first.into_iter().chain(elements).chain(rest));
+        let row = first.into_iter().chain(elements).chain(rest);
+        let shown = has_progress.then(|| {
+            let (epochs, left) = (run_progress::epochs, run_progress::left);
+            [
+                or_dash(progress.and_then(epochs)),
+                or_dash(progress.and_then(left)),
+            ]
+        });
+        let reason = progress.and_then(run_progress::trouble);
+        let reason = reason.unwrap_or_else(|| why(status));
+        table.add_row(row.chain(shown.into_iter().flatten()).chain([reason]));
     }
     fitted(table)
 }

@@ -6,7 +6,7 @@ use super::board::Board;
 use super::figures::share;
 use super::watched::{Gpu, Watched};
 use crate::job::{JobId, RunId};
-use crate::record::{Event, GpuReading, StepMark};
+use crate::record::{Event, ExpectedEnd, GpuReading, StepMark};
 
 /// The board as one object.
 #[derive(Serialize)]
@@ -28,6 +28,7 @@ struct WatchedRun<'a> {
     epoch: u64,
     epochs: Option<u64>,
     events: &'a [Event],
+    expected_end: Option<ExpectedEnd>,
     gpus: Vec<WatchedGpu<'a>>,
     io_read_bytes_per_second: Option<u64>,
     io_write_bytes_per_second: Option<u64>,
@@ -99,6 +100,7 @@ impl<'a> WatchedRun<'a> {
             epoch: view.progress.epochs_completed,
             epochs: view.progress.epochs_announced,
             events: &view.events,
+            expected_end: view.progress.expected_end,
             gpus: run.gpus.iter().map(WatchedGpu::new).collect(),
             io_read_bytes_per_second: rates.io_read_bytes,
             io_write_bytes_per_second: rates.io_write_bytes,

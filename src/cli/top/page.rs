@@ -7,6 +7,7 @@ use super::figures::{bytes, clock, one_line, percent, share};
 use super::table::{fitting, others};
 use super::watched::{Gpu, Watched};
 use crate::foundation::units::{Bytes, counted};
+use crate::record::hangs;
 
 /// A line of the screen. Without colours (`NO_COLOR`) crossterm prints the rest of a style.
 pub(super) type Line = Vec<StyledContent<String>>;
@@ -101,7 +102,7 @@ fn table(board: &Board, width: usize, rows: usize) -> Vec<Line> {
     for (place, run) in board.runs.iter().enumerate().skip(first).take(rows) {
         let text = joined(&|at| (columns[at].0.cell)(board, run));
         let mut row = format!("{text:width$}").stylize();
-        if run.idle_gpus() > 0 {
+        if run.idle_gpus() > 0 || hangs(&run.view.events).is_some() {
             row = row.dark_yellow().bold();
         }
         lines.push(vec![if place == selected {

@@ -4,6 +4,7 @@ use super::board::Board;
 use super::figures::{bytes, clock, cpu_percent, one_line, percent};
 use super::watched::Watched;
 use crate::cli::table::{or_dash, rendered, table};
+use crate::record::hangs;
 
 /// A column.
 pub(super) struct Column {
@@ -40,7 +41,7 @@ const fn column(
 /// The most that the name is given, in characters.
 const NAME_MOST: usize = 32;
 
-static COLUMNS: [Column; 12] = [
+static COLUMNS: [Column; 13] = [
     column("RUN", 6, 0, |_, run| {
         run.view.key.run_id.as_str()[..6].into()
     }),
@@ -52,6 +53,13 @@ static COLUMNS: [Column; 12] = [
     column("EPOCH", 7, 3, |_, run| epoch(run)),
     column("TIME", 7, 4, |board, run| {
         clock(board.at_ms.saturating_sub(run.view.started_at_ms))
+    }),
+    column("LEFT", 7, 4, |board, run| {
+        let end = run.view.progress.expected_end;
+        match hangs(&run.view.events) {
+            Some(_) => "hangs".to_owned(),
+            None => or_dash(end.map(|end| clock(end.at_ms.saturating_sub(board.at_ms)))),
+        }
     }),
     column("CPU%", 6, 0, |_, run| cpu_percent(run.cpus)),
     column("MEMORY", 9, 1, |_, run| bytes(run.now.mem_used_bytes())),
@@ -170,10 +178,10 @@ mod tests {
         for (width, expected) in [
             (20, "RUN NAME CPU%"),
             (60, "RUN NAME EPOCH CPU% MEMORY GPU"),
-            (80, "RUN NAME USER EPOCH TIME CPU% MEMORY GPU"),
+            (80, "RUN NAME USER EPOCH TIME LEFT CPU% MEMORY GPU"),
             (
                 140,
-                "RUN NAME JOB USER EPOCH TIME CPU% MEMORY READ/s WRITE/s GPU GPU MEM",
+                "RUN NAME JOB USER EPOCH TIME LEFT CPU% MEMORY READ/s WRITE/s GPU GPU MEM",
             ),
         ] {
             let fitting = fitting(&board, width);
@@ -194,7 +202,7 @@ mod tests {
         let titles: Vec<&str> = all(&board).iter().map(|column| column.title).collect();
         assert_eq!(
             titles.join(" "),
-            "RUN NAME JOB EPOCH TIME CPU% MEMORY READ/s WRITE/s"
+            "RUN NAME JOB EPOCH TIME LEFT CPU% MEMORY READ/s WRITE/s"
         );
         board.all_users = true;
         assert!(all(&board).iter().any(|column| column.title == "USER"));

@@ -9,7 +9,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use super::node::Node;
 use super::watched::Watched;
 use crate::record::export::{Family, Flavour, MetricKind, Point, write_metrics};
-use crate::record::{GpuReading, Sample};
+use crate::record::{GpuReading, Sample, hangs};
 
 use MetricKind::{Counter, Gauge, Info};
 
@@ -151,6 +151,18 @@ fn run_families(runs: &[&Watched]) -> Vec<Family> {
             Point { labels, value }
         })
     });
+    let ends = runs.iter().filter_map(|watched| {
+        let labels = labels(watched);
+        let value = real(watched.record.progress.expected_end?.at_ms) / 1e3;
+        Some(Point { labels, value })
+    });
+    let hanging = runs.iter().map(|watched| {
+        let labels = labels(watched);
+        let value = f64::from(u8::from(hangs(&watched.record.events).is_some()));
+        Point { labels, value }
+    });
+    let ends_help = "When its training ends by its own epochs or steps, Unix time.";
+    let hanging_help = "1 while its program seems to hang.";
     let idle_help = "Time in which no process of the run was on its GPU.";
     let cpu = "CPU time of the run on this node.";
     let memory = "Memory that the run holds.";
@@ -169,6 +181,13 @@ fn run_families(runs: &[&Watched]) -> Vec<Family> {
             sample.io_write_bytes.map(real)
         }),
         family("dlrun_run_gpu_idle_seconds", Counter, idle_help, idle),
+        family(
+            "dlrun_run_expected_end_timestamp_seconds",
+            Gauge,
+            ends_help,
+            ends,
+        ),
+        family("dlrun_run_hanging", Gauge, hanging_help, hanging),
     ]
 }
 

@@ -340,10 +340,15 @@ impl Watched {
         if let Some(sample) = &mut sample {
             sample.commands = read.map_or_else(Vec::new, |(_, commands)| commands.clone());
         }
-        let events = &self.memory.events;
-        let events = events[events.len().saturating_sub(EVENTS_LISTED)..].to_vec();
+        let mut events = self.record.events.clone();
+        add_new(&mut events, &self.memory.events);
+        events.sort_by_key(|event| event.at_ms);
+        events.drain(..events.len().saturating_sub(EVENTS_LISTED));
         let mut progress = self.record.progress.clone();
-        progress.epochs.clear();
+        // The last one says how many are done.
+        progress
+            .epochs
+            .drain(..progress.epochs.len().saturating_sub(1));
         RunView {
             key: self.key.clone(),
             name: self.memory.name.clone(),

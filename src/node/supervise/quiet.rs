@@ -48,17 +48,19 @@ impl Quiet {
         }
     }
 
-    /// Notes how much the program has written and reported up to now, in bytes.
-    pub(super) fn hear(&mut self, heard: u64, now: Instant) {
+    /// Notes how much the program has written and reported up to now, in bytes. True where it had seemed to hang.
+    pub(super) fn hear(&mut self, heard: u64, now: Instant) -> bool {
         if heard == self.heard {
-            return;
+            return false;
         }
+        let is_over = self.is_reported;
         // What comes before the first output is the start-up.
         if self.heard > 0 {
             self.longest = self.longest.max(now.saturating_duration_since(self.since));
             self.pauses = self.pauses.saturating_add(1);
         }
         (self.heard, self.since, self.work, self.is_reported) = (heard, now, None, false);
+        is_over
     }
 
     /// Looks whether the program seems to hang; says so once in each silence.

@@ -277,7 +277,10 @@ impl Watch {
             self.look_at_clock();
             if woken.grown || now >= until {
                 self.followed.read(now_ms(), woken.grown);
-                self.quiet.hear(self.followed.heard(), now);
+                if self.quiet.hear(self.followed.heard(), now) {
+                    let text = "the program that seemed to hang writes again".to_owned();
+                    self.account.note(EventKind::HangOver, text);
+                }
             }
             if woken.has_line {
                 let mut line = String::new();
@@ -586,7 +589,7 @@ impl Watch {
                 network: reported.network,
                 ..self.conditions.conditions.clone()
             },
-            progress: self.progress(),
+            progress: self.progress(state),
             last_words: ended
                 .map(|ended| self.last_words(ended))
                 .unwrap_or_default(),
@@ -623,7 +626,7 @@ impl Watch {
     }
 
     /// What was recognised; after a takeover the epochs that the former watcher timed keep their times.
-    fn progress(&self) -> Progress {
+    fn progress(&self, state: NodeState) -> Progress {
         let mut progress = self.followed.progress();
         for known in self.before.iter().flat_map(|before| &before.epochs) {
             let same = |epoch: &&mut crate::record::Epoch| {
@@ -638,6 +641,11 @@ impl Watch {
         for epoch in progress.epochs.iter_mut().filter(|_| !steps.is_empty()) {
             epoch.clock_set = epoch.touches(&steps);
         }
+        let plan = self.handover.context.plan.as_ref();
+        let planned = plan.and_then(|plan| plan.workload.epochs);
+        progress.expected_end = progress
+            .expect_end(planned, now_ms())
+            .filter(|_| state == NodeState::Running);
         progress
     }
 

@@ -231,7 +231,7 @@ pub struct RunView {
     pub usage: Usage,
     /// The GPUs.
     pub gpus: Vec<GpuUsage>,
-    /// Epochs and steps: without the epochs themselves.
+    /// Epochs and steps: without the epochs themselves but for the last.
     pub progress: Progress,
     /// The last events, oldest first.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]

@@ -60,3 +60,8 @@ CREATE TRIGGER attempt_numbered AFTER UPDATE ON attempt WHEN NEW.change_seq IS N
     UPDATE change SET last = last + 1;
     UPDATE attempt SET change_seq = (SELECT last FROM change) WHERE id = NEW.id;
 END;
+
+-- When a training that runs will end.
+ALTER TABLE node ADD COLUMN expected_end_ms INTEGER;
+ALTER TABLE node ADD COLUMN expected_end_earliest_ms INTEGER;
+ALTER TABLE node ADD COLUMN expected_end_latest_ms INTEGER;

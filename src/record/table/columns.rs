@@ -408,6 +408,12 @@ columns! {
         qos_used: Optional TEXT from "node.conditions ->> '$.qos'";
         /// The id of the kernel's boot there: nodes with the same one are one machine.
         boot_id: Optional TEXT from "node.conditions ->> '$.boot_id'";
+        /// When a training that runs will end, by its own epochs or steps.
+        expected_end_ms: Part WHOLE in "/record/progress/expected_end" as "at_ms";
+        /// Nineteen in twenty end later than this.
+        expected_end_earliest_ms: Part WHOLE in "/record/progress/expected_end" as "earliest_ms";
+        /// Nineteen in twenty end earlier than this.
+        expected_end_latest_ms: Part WHOLE in "/record/progress/expected_end" as "latest_ms";
     }
     TIMINGS of "timing" in "" {
         /// Position of the epoch in this measurement, from 0; a program may start its numbers again.

@@ -18,13 +18,14 @@ fn resume(dir: &str) -> String {
     format!("[resume]\ncheckpoints = [\"{dir}/*\"]\nlead = \"30s\"")
 }
 
-/// Each start continues behind what it was given, and the last comes to the end.
+/// Each start continues behind what it was given, and the last comes to the end. A preemption without warning, also by jobs of
+/// other tests, costs the steps since the last save, at most five, and all of them before the first.
 fn expect_nothing_lost(text: &str, steps: u32) {
     let mut next = 1;
     for line in text.lines() {
         if let Some(from) = line.strip_prefix("begins at ") {
             let from: u32 = from.parse().expect("a number");
-            assert!(from < next && (next == 1 || from > 0), "{text}");
+            assert!(from < next && next - from <= 6, "{text}");
             next = from + 1;
         } else if let Some(step) = line.strip_prefix("Epoch ") {
             assert!(step.starts_with(&format!("{next}/{steps} ")), "{text}");
@@ -84,7 +85,7 @@ fn a_run_outlives_time_limits_by_requeue_and_by_another_job() {
 fn a_preempted_run_continues_and_a_cancelled_one_does_not() {
     let user = User::new();
     let weak = format!(
-        "nodelist = \"n3\"\nexclusive = true\nqueue = \"scavenge\"\nwalltime = \"10m\"\n{}",
+        "nodelist = \"n3\"\nexclusive = true\nqueue = \"scavenge\"\nwalltime = \"10m\"\n{}\nwithout_progress = 50",
         resume("weak")
     );
     let weak = user.submit(&user.job("weak", &training(30, "weak"), &weak));

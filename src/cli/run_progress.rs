@@ -1,0 +1,53 @@
+//! How far a run is, for people.
+
+use crate::app::times::{local_time, seconds_between};
+use crate::foundation::clock::now_ms;
+use crate::foundation::units::display_seconds;
+use crate::record::{EndSource, ExpectedEnd, RunProgress};
+
+/// `12/50`, or as many as are known.
+pub(crate) fn epochs(progress: &RunProgress) -> Option<String> {
+    match (progress.epochs_done, progress.epochs_planned) {
+        (0, None) => None,
+        (done, None) => Some(done.to_string()),
+        (done, Some(planned)) => Some(format!("{done}/{planned}")),
+    }
+}
+
+/// The time that is left, most likely.
+pub(crate) fn left(progress: &RunProgress) -> Option<String> {
+    Some(seconds_left(progress.expected_end?.at_ms))
+}
+
+fn seconds_left(at_ms: u64) -> String {
+    let left = seconds_between(now_ms(), at_ms);
+    // Tenths of a second are beyond what is known.
+    display_seconds(if left < 100.0 { left.round() } else { left })
+}
+
+/// `about 1 h 12 min (1 h 05 min to 1 h 20 min), until 2026-11-20 14:05:31, by its own epochs`.
+pub(crate) fn left_line(progress: &RunProgress) -> Option<String> {
+    let end: ExpectedEnd = progress.expected_end?;
+    let by = match progress.expected_by? {
+        EndSource::Progress if progress.epochs_planned.is_some() => "by its own epochs",
+        EndSource::Progress => "by its own steps",
+        EndSource::Forecast => "by the forecast",
+    };
+    let [at, earliest, latest] = [end.at_ms, end.earliest_ms, end.latest_ms].map(seconds_left);
+    let until = local_time(end.at_ms);
+    Some(format!(
+        "about {at} ({earliest} to {latest}), until {until}, {by}"
+    ))
+}
+
+/// What is wrong with it: it seems to hang, or its time limit comes first.
+pub(crate) fn trouble(progress: &RunProgress) -> Option<String> {
+    if let Some(since_ms) = progress.hangs_since_ms {
+        return Some(format!("seems to hang since {}", local_time(since_ms)));
+    }
+    let limit = progress.time_limit_ms.filter(|_| progress.is_too_long())?;
+    Some(format!(
+        "ends after its time limit at {}",
+        local_time(limit)
+    ))
+}

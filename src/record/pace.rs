@@ -1,0 +1,153 @@
+//! When a training will end by its own pace: the time from epoch to epoch, or of its steps.
+
+use super::{ExpectedEnd, Progress};
+use crate::foundation::statistics::Spread;
+
+/// From the end of one epoch to the end of the next, so many are looked at: the newest.
+const PITCHES: usize = 20;
+/// With fewer nothing is known of how much they differ.
+const LEAST: usize = 2;
+/// A pause so many times as long as the mean of all is not the program's: its job was suspended, or the node was.
+const PAUSE: f64 = 10.0;
+/// Steps from which on their median says something.
+const LEAST_STEPS: u64 = 20;
+
+impl Progress {
+    /// When the last of its epochs ends, whatever happens between them, else of its steps where the program counts only those.
+    /// `planned`: epochs that the job file names. `None` where the end or the pace is unknown.
+    #[must_use]
+    pub fn expect_end(&self, planned: Option<u64>, now_ms: u64) -> Option<ExpectedEnd> {
+        match self.epochs_announced.or(planned) {
+            Some(planned) => by_epochs(self, planned, now_ms),
+            None if self.epochs_completed == 0 => by_steps(self, now_ms),
+            None => None,
+        }
+    }
+}
+
+fn by_epochs(progress: &Progress, planned: u64, now_ms: u64) -> Option<ExpectedEnd> {
+    let left = real(planned.checked_sub(progress.epochs_done())?);
+    let last_ms = progress.epochs.last()?.ended_at_ms?;
+    let pitches = pitches(progress);
+    let spread = Spread::of(&pitches).filter(|_| pitches.len() >= LEAST)?;
+    let (first, second) = pitches.split_at(pitches.len() / 2);
+    // Epochs that grow longer, as those of a node that grows warm, will grow further.
+    let drift = (Spread::of(second)?.mean - Spread::of(first)?.mean).abs() / 2.0;
+    let count = real(pitches.len() as u64);
+    let by_chance = 1.645 * spread.deviation? * (left + left * left / count).sqrt();
+    let range = by_chance + drift * left;
+    let likely = left * spread.mean;
+    ExpectedEnd::new(last_ms, (likely - range, likely, likely + range), now_ms)
+}
+
+/// Seconds between the ends of the newest epochs, without pauses that are not the program's.
+fn pitches(progress: &Progress) -> Vec<f64> {
+    let pairs = progress.epochs.windows(2).rev();
+    let pitches = pairs.filter_map(|pair| {
+        let is_next = pair[0].epoch.checked_add(1) == Some(pair[1].epoch) && !pair[1].clock_set;
+        let ms = pair[1].ended_at_ms?.checked_sub(pair[0].ended_at_ms?)?;
+        is_next.then(|| real(ms) / 1e3)
+    });
+    let mut newest: Vec<f64> = pitches.take(PITCHES).collect();
+    newest.reverse();
+    let median = super::median(newest.clone()).unwrap_or_default();
+    // Lines that were written at one go have one time: their median is 0.
+    newest.retain(|pitch| median == 0.0 || *pitch <= PAUSE * median);
+    newest
+}
+
+fn by_steps(progress: &Progress, now_ms: u64) -> Option<ExpectedEnd> {
+    let mark = progress.last_step?;
+    let left = real(mark.of?.checked_sub(mark.step?)?);
+    let times = progress
+        .step_times
+        .filter(|times| times.steps >= LEAST_STEPS && !progress.counts_samples)?;
+    let (median, slow) = (times.median_seconds, times.p95_seconds);
+    let seconds = (left * median * 0.95, left * median, left * slow);
+    ExpectedEnd::new(now_ms, seconds, now_ms)
+}
+
+/// Counts and milliseconds stay far below 2^53.
+#[expect(clippy::cast_precision_loss, reason = "said above")]
+fn real(value: u64) -> f64 {
+    value as f64
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::record::{Epoch, EpochNumbering, StepMark, StepTimes, TimeSource};
+
+    /// Epochs that end at these seconds, the first of them numbered `from`.
+    fn progress(from: u64, ends: &[u64]) -> Progress {
+        let mut progress = Progress {
+            epochs_announced: Some(50),
+            epoch_numbering: Some(EpochNumbering::OneBased),
+            ..Progress::default()
+        };
+        for (epoch, end) in (from..).zip(ends) {
+            progress.push_epoch(Epoch {
+                epoch,
+                ended_at_ms: Some(end * 1000),
+                ..Epoch::default()
+            });
+        }
+        progress
+    }
+
+    /// Seconds of the earliest, the likely and the latest end, at the end of the last epoch.
+    fn ends(progress: &Progress) -> Option<(u64, u64, u64)> {
+        let now_ms = progress.epochs.last().and_then(|last| last.ended_at_ms);
+        let end = progress.expect_end(None, now_ms.unwrap_or(1000))?;
+        Some((
+            end.earliest_ms / 1000,
+            end.at_ms / 1000,
+            end.latest_ms / 1000,
+        ))
+    }
+
+    #[test]
+    fn even_epochs_end_when_the_rest_has_run() {
+        assert_eq!(ends(&progress(1, &[30, 40, 50])), Some((520, 520, 520)));
+        // The second start of a run.
+        assert_eq!(ends(&progress(41, &[30, 40, 50])), Some((120, 120, 120)));
+        let uneven = ends(&progress(1, &[30, 40, 52, 61, 73, 82])).expect("known");
+        assert!(uneven.0 < uneven.1 && uneven.1 < uneven.2, "{uneven:?}");
+        assert_eq!(ends(&progress(1, &[30, 40])), None, "one pitch");
+        assert_eq!(ends(&progress(51, &[30, 40, 50])), None, "beyond its plan");
+    }
+
+    #[test]
+    fn a_suspended_hour_and_a_count_that_began_again_are_no_epochs() {
+        let suspended = [10, 20, 30, 3630, 3640];
+        assert_eq!(
+            ends(&progress(1, &suspended)).map(|ends| ends.1),
+            Some(4090)
+        );
+        let mut again = progress(1, &[10, 20, 30, 40]);
+        again.restarts = 1;
+        again.epochs[3].epoch = 1;
+        assert_eq!(ends(&again).map(|ends| ends.1), Some(40 + 49 * 10));
+    }
+
+    #[test]
+    fn a_program_that_counts_steps_ends_with_the_last_of_them() {
+        let mut progress = Progress {
+            last_step: Some(StepMark {
+                epoch: None,
+                step: Some(100),
+                of: Some(1100),
+            }),
+            step_times: Some(StepTimes {
+                source: TimeSource::Clock,
+                steps: 90,
+                median_seconds: 0.5,
+                p95_seconds: 0.75,
+            }),
+            ..Progress::default()
+        };
+        assert_eq!(ends(&progress), Some((476, 501, 751)));
+        progress.last_step = None;
+        assert_eq!(ends(&progress), None);
+    }
+}
