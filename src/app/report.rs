@@ -15,7 +15,7 @@ use crate::foundation::clock::now_ms;
 use crate::job::RunId;
 use crate::learn::bench::Slot;
 use crate::record::NodeRecord;
-use crate::record::rundir::RunDir;
+use crate::record::rundir::{Attempt, RunDir};
 use crate::report::{
     NODES_DRAWN, Node, Report, Run, ScalingSample, ScalingStudy, ScalingTarget, points_of_each,
     read_published,
@@ -199,6 +199,24 @@ fn apart(
     started.into_iter().take(room).map(of).collect()
 }
 
+/// Puts the epochs of earlier starts before those of the last, where a run continued.
+fn join_starts(dir: &RunDir, tracked: &mut Tracked) {
+    let Some(last) = tracked.reading.attempt.filter(|last| last.attempt > 0) else {
+        return;
+    };
+    let nodes = tracked.reading.outcome.nodes.iter_mut();
+    let Some(node) = nodes.max_by_key(|node| node.progress.epochs_completed) else {
+        return;
+    };
+    for attempt in (0..last.attempt).rev() {
+        let earlier = dir.outcome(Attempt { attempt, ..last }).outcome;
+        let earlier = earlier.nodes.iter();
+        if let Some(earlier) = earlier.max_by_key(|node| node.progress.epochs_completed) {
+            node.progress.put_before(&earlier.progress);
+        }
+    }
+}
+
 /// `points` of each curve; without it samples are not read.
 fn one(
     session: &Session,
@@ -208,6 +226,9 @@ fn one(
     mut tracked: Tracked,
     points: Option<usize>,
 ) -> Run {
+    if points.is_some() {
+        join_starts(dir, &mut tracked);
+    }
     let (mut timelines, mut sampled, mut notes) = (Vec::new(), Vec::new(), Vec::new());
     let drawn = points.map_or(0, |_| NODES_DRAWN);
     for node in tracked.reading.outcome.nodes.iter().take(drawn) {

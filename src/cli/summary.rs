@@ -133,7 +133,8 @@ pub(crate) fn with_tables(
     let is_short = ran.is_some_and(|(started, ended)| seconds_between(started, ended) < 10.0);
     // Of what is not known the epochs alone: their user can do something about it.
     let timing = insight.unmeasured.iter();
-    let timing = timing.filter(|one| one.what == "timing" && !is_short);
+    let has_earlier = tracked.all_starts.is_some_and(|all| all.epochs.is_some());
+    let timing = timing.filter(|one| one.what == "timing" && !is_short && !has_earlier);
     let notes: String = timing
         .map(|one| format!("note: no epochs: {}\n", one.why))
         .collect();

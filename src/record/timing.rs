@@ -313,6 +313,26 @@ impl Progress {
         last.map_or(0, |last| last.epoch.saturating_add(u64::from(is_from_0)))
     }
 
+    /// Puts the epochs of the start before in front, without those that were trained again. Nothing where the numbers of either say
+    /// nothing of the whole run.
+    pub fn put_before(&mut self, before: &Self) {
+        let is_counted = |progress: &Self| {
+            progress.restarts == 0 && progress.epoch_numbering != Some(EpochNumbering::Unnumbered)
+        };
+        if !is_counted(self) || !is_counted(before) {
+            return;
+        }
+        let first = self.epochs.first().map_or(u64::MAX, |epoch| epoch.epoch);
+        let earlier: Vec<Epoch> = before
+            .epochs
+            .iter()
+            .filter(|epoch| epoch.epoch < first)
+            .cloned()
+            .collect();
+        self.epochs_completed += earlier.len() as u64;
+        self.epochs.splice(0..0, earlier);
+    }
+
     /// Adds an epoch that ended; the first and the newest are kept.
     pub fn push_epoch(&mut self, epoch: Epoch) {
         self.epochs_completed += 1;
@@ -351,6 +371,34 @@ mod tests {
             progress.epochs_text(Some(50)),
             "9 of 50 (21 in all, restarted once)"
         );
+    }
+
+    #[test]
+    fn epochs_of_the_start_before_are_put_in_front_but_for_those_trained_again() {
+        let start = |numbers: std::ops::Range<u64>| {
+            let mut progress = Progress {
+                epoch_numbering: Some(EpochNumbering::OneBased),
+                ..Progress::default()
+            };
+            numbers.for_each(|epoch| {
+                progress.push_epoch(Epoch {
+                    epoch,
+                    ..Epoch::default()
+                })
+            });
+            progress
+        };
+        let mut last = start(6..10);
+        last.put_before(&start(1..8));
+        let numbers: Vec<u64> = last.epochs.iter().map(|epoch| epoch.epoch).collect();
+        assert_eq!((numbers, last.epochs_completed), ((1..10).collect(), 9));
+        let unnumbered = Progress {
+            epoch_numbering: Some(EpochNumbering::Unnumbered),
+            ..start(1..3)
+        };
+        let mut last = start(3..4);
+        last.put_before(&unnumbered);
+        assert_eq!(last.epochs_completed, 1);
     }
 
     #[test]

@@ -66,7 +66,11 @@ pub(super) fn write(html: &mut Html, run: &Run) {
         let (record, curves) = (&node.record, node.timeline.iter());
         let curves = curves.map(|its| (its.begin_ms, its.edge_ms(its.points)));
         let end_ms = record.ended_at_ms.unwrap_or(record.updated_at_ms);
-        curves.chain([(record.started_at_ms, end_ms)])
+        // Epochs of earlier starts lie before it.
+        let first = record.progress.epochs.first();
+        let begin_ms = first.and_then(|first| first.ended_at_ms);
+        let begin_ms = begin_ms.map_or(record.started_at_ms, |at| at.min(record.started_at_ms));
+        curves.chain([(begin_ms, end_ms)])
     });
     let Some(clock) = Clock::over(spans) else {
         html.paragraph("muted", "There are no samples to draw.");
