@@ -40,7 +40,9 @@ pub use output::OutputPattern;
 pub(crate) use output::output_of;
 pub(crate) use resources::option_text;
 pub use resources::{Resources, resource_keys};
-pub use resume::{CHECKPOINT, Elastic, OF_ONE_START, OnHang, Resume, ResumeOn, SaveSignal};
+pub use resume::{
+    CHECKPOINT, Elastic, ElasticTarget, OF_ONE_START, OnHang, Resume, ResumeOn, SaveSignal,
+};
 pub use run::Run;
 pub(crate) use run::{env, modules, option_lines};
 pub use scheduler_variables::SchedulerVariables;

@@ -47,6 +47,25 @@ vocabulary! {
 }
 
 vocabulary! {
+    /// How many nodes a start is to have.
+    #[derive(Default)]
+    pub enum ElasticTarget {
+        /// As many as are free, within the range.
+        #[default]
+        Max = "max",
+        /// As [`ElasticTarget::Max`], but no more than the model predicts to be worth it.
+        Auto = "auto",
+    }
+}
+
+impl ElasticTarget {
+    #[expect(clippy::trivially_copy_pass_by_ref, reason = "serde's signature")]
+    fn is_max(&self) -> bool {
+        *self == Self::Max
+    }
+}
+
+vocabulary! {
     /// What follows where a program seems to hang.
     #[derive(Default)]
     pub enum OnHang {
@@ -122,6 +141,9 @@ keys! {
         /// Samples that each rank takes at once, from which `DLRUN_ACCUM_STEPS` follows.
         [serde(default, skip_serializing_if = "Option::is_none")]
         batch_per_rank: Option<u32> = optional(count(1 << 30)),
+        /// The most nodes of a start: `max` of the range, or no more than use their nodes as well as `nodes.efficiency` asks.
+        [serde(default, skip_serializing_if = "ElasticTarget::is_max")]
+        target: ElasticTarget = or_default(word(&ElasticTarget::WORDS).with("default", "max")),
         /// The fewest and the most nodes of a start.
         [serde(default)]
         nodes: (u32, u32),

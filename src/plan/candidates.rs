@@ -44,6 +44,8 @@ pub(super) struct Prospect {
     pub(super) compiler_rule: &'static str,
     /// Why not the most nodes of the job file are candidates.
     pub(super) most_nodes: Option<String>,
+    /// Whether runs tell how the training scales.
+    pub(super) scales: bool,
     /// What is taken for the job's hardware, since runs before it had it, in words; `None`: it is known, or nothing is.
     pub(super) assumed_hardware: Option<String>,
     /// Why a model that is there says nothing of the job.
@@ -181,7 +183,7 @@ impl Resolver<'_> {
             .iter()
             .flat_map(|way| sizes.iter().map(move |nodes| sized(way, *nodes)))
             .collect();
-        let (mut assumed_hardware, mut silence) = (None, None);
+        let (mut assumed_hardware, mut silence, mut scales) = (None, None, false);
         if let Some(model) = &facts.model {
             let asked = self.question(model, identity);
             let situation = |way| situation_of(&asked.situation, way);
@@ -193,8 +195,8 @@ impl Resolver<'_> {
                     Some(why) => silence = Some(why),
                 }
             }
-            let scaled = model.model.has_scaled(&asked.situation);
-            self.judge_sizes(&mut candidates, sizes.len(), scaled);
+            scales = model.model.has_scaled(&asked.situation);
+            self.judge_sizes(&mut candidates, sizes.len(), scales);
             sort_by_forecast(&mut candidates);
             assumed_hardware = asked.assumed;
             if let Some(Ok(found)) = &mut fitting {
@@ -222,6 +224,7 @@ impl Resolver<'_> {
             model,
             compiler_rule,
             most_nodes,
+            scales,
             assumed_hardware,
             silence,
         }

@@ -54,7 +54,7 @@ pub fn resolve(
     resolver.mpi();
     resolver.build();
     resolver.timing();
-    resolver.resume();
+    resolver.resume(&prospect);
     resolver.pass_through();
     resolver.variables();
     resolver.warn_of_secrets();

@@ -1,10 +1,11 @@
 //! `[resume]` in the plan: what the site allows, and what the job's limits and its scheduler make impossible.
 
+use super::candidates::Prospect;
 use super::decisions::Resolver;
 use super::forecast_text::basis_of;
 use crate::foundation::diagnostic::Problem;
 use crate::foundation::units::{Walltime, display_seconds};
-use crate::job::{Elastic, Resume, ResumeOn, SaveSignal};
+use crate::job::{Elastic, ElasticTarget, Resume, ResumeOn, SaveSignal};
 use crate::record::Interval;
 
 /// What a start gives up for saving where the job file does not say, in seconds; that of its end is not known before.
@@ -12,7 +13,7 @@ const LEAD_SECONDS: u64 = 120;
 
 impl Resolver<'_> {
     /// Takes `[resume]` over, within what the site allows.
-    pub(super) fn resume(&mut self) {
+    pub(super) fn resume(&mut self, prospect: &Prospect) {
         let Some(resume) = &self.spec.resume else {
             if self.spec.elastic.is_some() {
                 let problem = Problem::of_file(
@@ -52,11 +53,11 @@ impl Resolver<'_> {
         let text = described(&resume, walltime);
         self.decide("resume", text, super::decisions::JOB_FILE);
         self.plan.resume = Some(resume);
-        self.elastic();
+        self.elastic(prospect);
     }
 
     /// `[elastic]`: Slurm gives each start what is free within the range; elsewhere a start has a fixed number.
-    fn elastic(&mut self) {
+    fn elastic(&mut self, prospect: &Prospect) {
         let Some(elastic) = &self.spec.elastic else {
             return;
         };
@@ -94,7 +95,11 @@ impl Resolver<'_> {
             self.problems.push(Problem::of_file(message).hinted(hint));
             return;
         }
-        let nodes = bounds;
+        let (most, most_why) = match elastic.target {
+            ElasticTarget::Max => (bounds.1, ""),
+            ElasticTarget::Auto => most_worth_it(prospect, bounds.1),
+        };
+        let nodes = (bounds.0, most);
         let text = format!("{} to {} nodes a start", nodes.0, nodes.1);
         self.plan.elastic = Some(Elastic {
             nodes,
@@ -105,7 +110,7 @@ impl Resolver<'_> {
         } else {
             "Slurm gives each start what is free; `dlrun scale` sets a number"
         };
-        self.decide("elastic", text, why);
+        self.decide("elastic", text, format!("{why}{most_why}"));
     }
 
     /// How many starts the forecast comes to, where one does not suffice.
@@ -169,6 +174,20 @@ impl Resolver<'_> {
             refuse(message.to_owned(), "write lead = \"10s\" under [resume]");
         }
         problems
+    }
+}
+
+/// The most nodes that the model predicts to be worth it: the size that is fastest and uses its nodes as well as the job file asks.
+fn most_worth_it(prospect: &Prospect, most: u32) -> (u32, &'static str) {
+    match prospect.chosen() {
+        Some(chosen) if prospect.scales && chosen.efficiency_ratio.is_some() => (
+            chosen.nodes,
+            "; more are not worth it by the forecast (`elastic.target`)",
+        ),
+        _ => (
+            most,
+            "; no run tells how it scales, so `elastic.target` excludes none",
+        ),
     }
 }
 

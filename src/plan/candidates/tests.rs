@@ -654,6 +654,28 @@ fn the_quickest_size_that_uses_its_nodes_is_taken() {
 }
 
 #[test]
+fn an_elastic_run_gets_no_more_nodes_than_are_worth_it() {
+    let elastic = |facts: &SiteFacts, target: &str| {
+        let sizes = SIZES.replace("each", "ddp");
+        let rest = format!("[resume]\ncheckpoints = [\"c/*\"]\n[elastic]\n{target}\n");
+        let plan = sized(facts, &format!("{sizes}{rest}"));
+        let why = decision(&plan, "elastic").why.clone();
+        (plan.elastic.expect("elastic").nodes, why)
+    };
+    let runs = repeats(&[("1", 8.0), ("2", 4.3), ("4", 6.5)], |nodes, run| {
+        run.situation.nodes = nodes.parse().expect("a number");
+    });
+    let saturated = facts(model(runs));
+    assert_eq!(elastic(&saturated, "").0, (1, 4));
+    let (nodes, why) = elastic(&saturated, "target = \"auto\"");
+    assert_eq!(nodes, (1, 2));
+    assert!(why.contains("more are not worth it"), "{why}");
+    let (nodes, why) = elastic(&facts(None), "target = \"auto\"");
+    assert_eq!(nodes, (1, 4));
+    assert!(why.contains("no run tells how it scales"), "{why}");
+}
+
+#[test]
 fn nobody_pays_for_nodes_that_no_run_speaks_for() {
     let runs = repeats(&[("1", 8.0), ("4", 1.0)], |nodes, run| {
         run.situation.nodes = nodes.parse().expect("a number");
