@@ -26,7 +26,8 @@ impl Progress {
 }
 
 fn by_epochs(progress: &Progress, planned: u64, now_ms: u64) -> Option<ExpectedEnd> {
-    let left = real(planned.checked_sub(progress.epochs_done())?);
+    let left = planned.checked_sub(progress.epochs_done())?;
+    let left = real(Some(left).filter(|left| *left > 0)?);
     let last_ms = progress.epochs.last()?.ended_at_ms?;
     let pitches = pitches(progress);
     let spread = Spread::of(&pitches).filter(|_| pitches.len() >= LEAST)?;
@@ -36,8 +37,13 @@ fn by_epochs(progress: &Progress, planned: u64, now_ms: u64) -> Option<ExpectedE
     let count = real(pitches.len() as u64);
     let by_chance = 1.645 * spread.deviation? * (left + left * left / count).sqrt();
     let range = by_chance + drift * left;
-    let likely = left * spread.mean;
-    ExpectedEnd::new(last_ms, (likely - range, likely, likely + range), now_ms)
+    // The epoch that runs has had some of its time; one that takes far longer than all before says that the pace is another now.
+    let begun = real(now_ms.saturating_sub(last_ms)) / 1e3;
+    if begun > PAUSE * spread.mean.max(1.0) {
+        return None;
+    }
+    let likely = (left * spread.mean - begun).max((left - 1.0) * spread.mean);
+    ExpectedEnd::new(now_ms, (likely - range, likely, likely + range), now_ms)
 }
 
 /// Seconds between the ends of the newest epochs, without pauses that are not the program's.
@@ -128,6 +134,21 @@ mod tests {
         again.restarts = 1;
         again.epochs[3].epoch = 1;
         assert_eq!(ends(&again).map(|ends| ends.1), Some(40 + 49 * 10));
+    }
+
+    #[test]
+    fn an_epoch_that_takes_far_longer_than_all_before_leaves_the_end_unknown() {
+        let even = progress(1, &[30, 40, 50]);
+        let at = |seconds: u64| {
+            let end = even.expect_end(None, seconds * 1000)?;
+            Some(end.at_ms / 1000)
+        };
+        assert_eq!([at(55), at(65), at(151)], [Some(520), Some(65 + 460), None]);
+        assert_eq!(
+            progress(48, &[30, 40, 50]).expect_end(None, 50_000),
+            None,
+            "its epochs are over"
+        );
     }
 
     #[test]

@@ -57,7 +57,8 @@ impl RunProgress {
             let began_ms = status.started_at_ms.filter(|_| newest.unwrap_or(0) == 0)?;
             ExpectedEnd::new(began_ms, (total.low, total.median, total.high), began_ms)
         };
-        let expected_end = own.or_else(forecast);
+        let hangs_since_ms = nodes.iter().filter_map(|node| hangs(&node.events)).min();
+        let expected_end = own.or_else(forecast).filter(|_| hangs_since_ms.is_none());
         let by = own.map_or(EndSource::Forecast, |_| EndSource::Progress);
         let asked = record.identity.as_ref().map(|identity| &identity.asked);
         let limit = asked.and_then(|asked| asked.walltime_seconds);
@@ -71,7 +72,7 @@ impl RunProgress {
                 .started_at_ms
                 .zip(limit)
                 .map(|(began_ms, limit)| began_ms.saturating_add(limit.saturating_mul(1000))),
-            hangs_since_ms: nodes.iter().filter_map(|node| hangs(&node.events)).min(),
+            hangs_since_ms,
         })
     }
 

@@ -26,6 +26,7 @@ mod quiet;
 mod ranks;
 mod sampling;
 mod signals;
+mod stacks;
 mod step;
 mod time_limit;
 mod watch;

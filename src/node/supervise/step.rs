@@ -62,6 +62,11 @@ impl Step {
         }
     }
 
+    /// The training's first process.
+    pub(super) fn command(&self) -> Process {
+        self.command
+    }
+
     /// True where the training is to be ended, now or once Slurm has ended the step.
     pub(super) fn has_training(&self) -> bool {
         let ending = self

@@ -20,6 +20,7 @@ use super::quiet::Quiet;
 use super::ranks::reported;
 use super::sampling::Sampling;
 use super::signals::{STOP_EARLY, drop_pending, ignore_all};
+use super::stacks::stacks;
 use super::step::Step;
 use super::writer::{Job, Resumed, Writer};
 use crate::foundation::clock::{self, now_ms};
@@ -387,9 +388,13 @@ impl Watch {
         if gpus.is_some() && record.gpus.is_empty() {
             return;
         }
-        let Some(text) = self.quiet.look(&record, now) else {
+        let Some(mut text) = self.quiet.look(&record, now) else {
             return;
         };
+        for stack in stacks(self.step.command()) {
+            text.push_str("; ");
+            text.push_str(&stack);
+        }
         let plan = self.handover.context.plan.as_ref();
         let hang = plan
             .and_then(|plan| plan.resume.as_ref())
