@@ -43,9 +43,9 @@ keys! {
         /// The application's source, fetched and built once before the run.
         build: Option<Build> = optional(build()),
         /// How the run continues after one of its starts ended early. Without it nothing is started again.
-        resume: Option<Resume> = optional(resume()),
+        resume: Option<Located<Resume>> = located(resume()),
         /// The run's starts may have different numbers of nodes.
-        elastic: Option<Elastic> = optional(table::<Elastic>()),
+        elastic: Option<Located<Elastic>> = located(table::<Elastic>()),
         /// What the job computes. Recorded with every measurement.
         workload: Workload = or_default(table::<Workload>()),
         /// How epochs are read from the output.

@@ -194,7 +194,8 @@ mod tests {
         let resume = crate::job::parse(&text)
             .expect("a job file")
             .resume
-            .expect("there is one");
+            .expect("there is one")
+            .value;
         Checkpoints::new(&resume, dir.to_str().expect("text"), 3)
     }
 

@@ -1,5 +1,7 @@
 //! `[resume]` in the plan: what the site allows, and what the job's limits and its scheduler make impossible.
 
+use std::ops::Range;
+
 use super::candidates::Prospect;
 use super::decisions::Resolver;
 use super::forecast_text::basis_of;
@@ -15,8 +17,9 @@ impl Resolver<'_> {
     /// Takes `[resume]` over, within what the site allows.
     pub(super) fn resume(&mut self, prospect: &Prospect) {
         let Some(resume) = &self.spec.resume else {
-            if self.spec.elastic.is_some() {
-                let problem = Problem::of_file(
+            if let Some(elastic) = &self.spec.elastic {
+                let problem = Problem::at(
+                    elastic.span.clone(),
                     "`[elastic]` needs `[resume]`: a start of another size begins with a checkpoint",
                 );
                 self.problems
@@ -26,13 +29,15 @@ impl Resolver<'_> {
         };
         if !self.settings.allows_resume() {
             let origin = self.settings.origin("resume.use");
-            let problem = Problem::of_file(format!(
-                "`[resume]` is not allowed here: {origin} says so (`resume.use`)"
-            ));
+            let problem = Problem::at(
+                resume.span.clone(),
+                format!("`[resume]` is not allowed here: {origin} says so (`resume.use`)"),
+            );
             self.problems.push(problem.hinted("take the table out; a job that is submitted again can look for its checkpoint itself"));
             return;
         }
-        let mut resume = resume.clone();
+        let span = resume.span.clone();
+        let mut resume = resume.value.clone();
         let most = u32::try_from(self.settings.most_attempts()).unwrap_or(u32::MAX);
         if resume.attempts > most {
             let warning = format!(
@@ -49,7 +54,7 @@ impl Resolver<'_> {
         }
         let walltime = self.plan.resources.walltime;
         self.problems
-            .extend(self.resume_problems(&resume, walltime));
+            .extend(self.resume_problems(&resume, &span, walltime));
         let text = described(&resume, walltime);
         self.decide("resume", text, super::decisions::JOB_FILE);
         self.plan.resume = Some(resume);
@@ -61,6 +66,7 @@ impl Resolver<'_> {
         let Some(elastic) = &self.spec.elastic else {
             return;
         };
+        let (span, elastic) = (&elastic.span, &elastic.value);
         let launcher = self.plan.launcher;
         let bounds = self.spec.resources.node_bounds();
         let refused = if self.plan.resources.array.is_some() {
@@ -92,7 +98,8 @@ impl Resolver<'_> {
             None
         };
         if let Some((message, hint)) = refused {
-            self.problems.push(Problem::of_file(message).hinted(hint));
+            let problem = Problem::at(span.clone(), message);
+            self.problems.push(problem.hinted(hint));
             return;
         }
         let (most, most_why) = match elastic.target {
@@ -110,6 +117,12 @@ impl Resolver<'_> {
         } else {
             "Slurm gives each start what is free; `dlrun scale` sets a number"
         };
+        // Which of them is fastest is of no matter, unless it limits the range.
+        if !self.plan.scheduler.is_pbs() && most_why.is_empty() {
+            let range = format!("{} to {}", nodes.0, nodes.1);
+            let why = super::decisions::JOB_FILE.to_owned();
+            self.redecide("nodes", range, why, Vec::new());
+        }
         self.decide("elastic", text, format!("{why}{most_why}"));
     }
 
@@ -142,10 +155,15 @@ impl Resolver<'_> {
         self.decide("starts", text, why);
     }
 
-    fn resume_problems(&self, resume: &Resume, walltime: Option<Walltime>) -> Vec<Problem> {
+    fn resume_problems(
+        &self,
+        resume: &Resume,
+        span: &Range<usize>,
+        walltime: Option<Walltime>,
+    ) -> Vec<Problem> {
         let mut problems = Vec::new();
         let mut refuse = |message: String, hint: &str| {
-            problems.push(Problem::of_file(message).hinted(hint));
+            problems.push(Problem::at(span.clone(), message).hinted(hint));
         };
         if let (Some(lead), Some(walltime)) = (resume.lead, walltime)
             && lead.0 * 2 > walltime.0

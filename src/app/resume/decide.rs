@@ -243,7 +243,7 @@ mod tests {
     fn resume(more: &str) -> Resume {
         let text = format!("[run]\ncommand = [\"a\"]\n[resume]\ncheckpoints = [\"c/*\"]\n{more}");
         let spec = crate::job::parse(&text).expect("a job file");
-        spec.resume.expect("there is one")
+        spec.resume.expect("there is one").value
     }
 
     /// How a start ended, and whether another follows.

@@ -8,6 +8,7 @@ use crate::app::job::submit::submit_command;
 use crate::app::output::terminal_columns;
 use crate::app::session::Session;
 use crate::cli::args::JobFile;
+use crate::foundation::units::counted;
 use crate::launch::{PlannedProcess, planned_processes};
 use crate::plan::{Candidate, HIDDEN, ImageCandidate, Plan, describe, is_secret};
 
@@ -41,7 +42,7 @@ pub(crate) fn run(session: &Session, args: &JobFile) -> Result<u8, Error> {
     let text = format!(
         "{}{site}{}  submit by: {}\n",
         describe(&job.plan, terminal_columns().map_or(100, usize::from)),
-        ranks_text(&ranks),
+        ranks_text(&ranks, &job.plan),
         shown
     );
     let answer = Planned {
@@ -62,8 +63,12 @@ pub(crate) fn run(session: &Session, args: &JobFile) -> Result<u8, Error> {
 const SHOWN: usize = 16;
 
 /// The table of ranks, and the variables of the first process.
-fn ranks_text(processes: &[PlannedProcess]) -> String {
+fn ranks_text(processes: &[PlannedProcess], plan: &Plan) -> String {
     let mut lines = Vec::new();
+    if plan.elastic.is_some() && !processes.is_empty() {
+        let nodes = counted(plan.resources.nodes.into(), "node");
+        lines.push(format!("  of a start on {nodes}:"));
+    }
     for process in processes.iter().take(SHOWN) {
         let number = process.rank.map_or("-".to_owned(), |rank| rank.to_string());
         let local = process
