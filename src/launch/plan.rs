@@ -300,6 +300,9 @@ pub struct Plan {
     /// The number of the first start of this job; 0 unless it continues another.
     #[serde(default, skip_serializing_if = "crate::record::is_default")]
     pub first_attempt: u32,
+    /// Whether the next start keeps off nodes that an earlier one lost.
+    #[serde(default, skip_serializing_if = "crate::record::is_default")]
+    pub exclude_lost_nodes: bool,
     /// Nodes that were asked for by `dlrun scale`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub scaled_to: Option<u32>,

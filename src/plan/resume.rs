@@ -52,6 +52,7 @@ impl Resolver<'_> {
         let text = described(&resume, walltime);
         self.decide("resume", text, super::decisions::JOB_FILE);
         self.plan.resume = Some(resume);
+        self.plan.exclude_lost_nodes = self.settings.excludes_lost_nodes();
         self.elastic();
     }
 

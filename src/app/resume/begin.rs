@@ -4,6 +4,7 @@ use std::path::Path;
 use std::time::Duration;
 
 use super::decide::over_limits;
+use super::lost::with_states;
 use super::{Start, hours_of, is_newer};
 use crate::app::error::Error;
 use crate::foundation::clock::now_ms;
@@ -53,6 +54,7 @@ impl Start<'_> {
             found: found.clone(),
             from: from.clone(),
             nodes: Some(self.nodes()),
+            hosts: self.hosts(),
             scale_asked_at_ms: self.run.scale().map(|scale| scale.asked_at_ms),
             end: None,
         };
@@ -64,6 +66,7 @@ impl Start<'_> {
             ));
         }
         self.say_start(from.as_deref(), found.as_ref());
+        self.say_lost_before(&ends);
         let mut lines = String::new();
         if let Some(path) = from {
             lines += &format!("DLRUN_RESUME_FROM={path}\n");
@@ -157,11 +160,16 @@ impl Start<'_> {
             ),
         };
         let before = reading.outcome.attempt.clone();
+        let lost = match verdict {
+            Verdict::Node => self.lost_nodes(before.as_ref()),
+            _ => Vec::new(),
+        };
         let found = before.as_ref().and_then(|attempt| attempt.found.clone());
         let checkpoint = self.newest();
         let end = AttemptEnd {
             verdict,
-            evidence,
+            evidence: with_states(evidence, &lost),
+            lost_nodes: lost.into_iter().map(|(name, _)| name).collect(),
             next: Next::Requeue,
             why: "its scheduler started the job again".to_owned(),
             at_ms: now_ms(),

@@ -289,6 +289,7 @@ mod tests {
         AttemptEnd {
             verdict,
             evidence: String::new(),
+            lost_nodes: Vec::new(),
             next: Next::Requeue,
             why: String::new(),
             at_ms: 0,

@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use super::lost::{beside, kept_off, with_states};
 use super::{Start, decide, is_newer};
 use crate::app::error::{Error, failure};
 use crate::foundation::clock::now_ms;
@@ -36,6 +37,11 @@ impl Start<'_> {
         };
         let (verdict, evidence) = decide::verdict(&known);
         let next = decide::next(&known, verdict, &self.ends());
+        let lost = match verdict {
+            Verdict::Node => self.lost_nodes(begun.as_ref()),
+            Verdict::Unknown if known.is_requeued => self.lost_nodes(begun.as_ref()),
+            _ => Vec::new(),
+        };
         let stops = reading
             .outcome
             .nodes
@@ -43,7 +49,8 @@ impl Start<'_> {
             .filter_map(|node| node.time_stop);
         let mut end = AttemptEnd {
             verdict,
-            evidence,
+            evidence: with_states(evidence, &lost),
+            lost_nodes: lost.into_iter().map(|(name, _)| name).collect(),
             next: self.next(next.is_ok()),
             why: next.unwrap_or_else(|why| why)
                 + &self.if_nothing_matches(verdict, checkpoint.as_ref()),
@@ -66,10 +73,14 @@ impl Start<'_> {
         // First: a job that is put back into the queue is ended at once. Where it cannot be written the run continues all the same.
         let noted = note(&end);
         self.say(&end);
-        if end.next != Next::Requeue || known.is_requeued {
+        if end.next != Next::Requeue {
             return Ok(noted?);
         }
-        if self.was_cancelled_meanwhile()? {
+        if known.is_requeued {
+            let scheduler = self.session.scheduler(self.plan.scheduler)?;
+            let exclusion = self.exclusion(&*scheduler, &end);
+            self.exclude(&*scheduler, exclusion, &mut end);
+        } else if self.was_cancelled_meanwhile()? {
             (end.verdict, end.next, end.why) = (
                 Verdict::Cancelled,
                 Next::Nothing,
@@ -161,16 +172,21 @@ impl Start<'_> {
         }
     }
 
+    pub(super) fn job(&self) -> Result<String, Error> {
+        self.job_name()
+            .ok_or_else(|| failure!(Internal, "the job does not know its id"))
+    }
+
     /// Puts the job back into the queue, or submits one that continues it.
     fn hand_back(&self, end: &mut AttemptEnd) -> Result<(), Error> {
         let scheduler = self.session.scheduler(self.plan.scheduler)?;
-        let job = self
-            .job_name()
-            .ok_or_else(|| failure!(Internal, "the job does not know its id"))?;
+        let job = self.job()?;
+        let exclusion = self.exclusion(&*scheduler, end);
         let scaled = self
             .scale_asked(&self.run.marks(self.attempt))
             .filter(|_| end.verdict == Verdict::Scaled);
         if scaled.is_none() && self.requeue(&*scheduler, &job)? {
+            self.exclude(&*scheduler, exclusion, end);
             return Ok(());
         }
         if self.plan.resources.array.is_some() {
@@ -188,6 +204,9 @@ impl Start<'_> {
         plan.first_attempt = self.attempt.attempt + 1;
         plan.first_output_is_own = plan.has_own_output();
         plan.output = record.output.clone().or(plan.output);
+        if let Some(Ok(nodes)) = &exclusion {
+            plan.resources.exclude = Some(beside(plan.resources.exclude.as_deref(), nodes));
+        }
         plan.resources.begin = None;
         plan.resources.depends = vec![PlannedDependency {
             kind: DependencyKind::AfterAny,
@@ -203,6 +222,10 @@ impl Start<'_> {
             run_dir: self.run.path(),
         };
         end.next = Next::Resubmit;
+        if let Some(exclusion) = exclusion {
+            let text = exclusion.map_or_else(|why| why, |nodes| kept_off(&nodes));
+            self.note_exclusion(&text, end);
+        }
         let submitted = match scheduler.submit(&submission) {
             // If the job is queued it notes its own id when it starts.
             Err(error) if error.may_be_queued() => {

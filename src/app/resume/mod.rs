@@ -3,12 +3,15 @@
 mod begin;
 mod decide;
 mod end;
+mod lost;
 mod scale;
 
 pub(crate) use scale::{Scaled, scale};
 
 use std::collections::BTreeSet;
 use std::time::Duration;
+
+use nix::sys::signal::{SigSet, Signal};
 
 use crate::app::error::{Error, failure};
 use crate::app::exec::context;
@@ -46,6 +49,10 @@ pub(crate) fn begin(session: &Session) -> Result<u8, Error> {
 
 /// After the end mark: decides whether the run continues, and sees to it.
 pub(crate) fn again(session: &Session, code: i32, signals: &str) -> Result<u8, Error> {
+    // A scheduler that puts the job back into the queue gives what is left of it a moment. Before any thread is there.
+    let mut term = SigSet::empty();
+    term.add(Signal::SIGTERM);
+    let _ = term.thread_block();
     Start::open(session)?.end(code, signals)?;
     Ok(0)
 }
