@@ -11,8 +11,8 @@ use crate::image::choice::Wanted;
 use crate::image::flags::Container;
 use crate::job::{
     ArraySpec, Begin, Conda, CpuBinding, DependencyKind, Elastic, EnvVar, Framework, Inherit,
-    JobId, Launcher, Mail, Provenance, Resume, RunId, SchedulerKind, StorageClass, TimingPattern,
-    Workload, gpus_on_node,
+    JobId, Launcher, Mail, NodeCheck, Provenance, Resume, RunId, SchedulerKind, StorageClass,
+    TimingPattern, Workload, gpus_on_node,
 };
 use crate::record::{Forecast, Identity, RunImage, RunRecord};
 
@@ -312,6 +312,9 @@ pub struct Plan {
     /// Whether ranks that dlrun starts are bound to CPUs.
     #[serde(default, skip_serializing_if = "crate::record::is_default")]
     pub cpu_binding: CpuBinding,
+    /// Whether each node is looked at before the command starts.
+    #[serde(default, skip_serializing_if = "crate::record::is_default")]
+    pub node_check: NodeCheck,
     /// TERM to KILL of local jobs, in seconds.
     pub kill_wait_seconds: u64,
     /// Where records go, absolute.

@@ -86,6 +86,7 @@ fn each_setting_has_a_variable_that_works() {
             "model.keep" | "resume.attempts" | "resume.node_hours" => "7",
             "launch.wait_seconds" => "50",
             "launch.interface" => "word",
+            "node.check" => "warn",
             "launch.first_port" | "launch.last_port" => "20500",
             "defaults.queue" | "defaults.account" => "word",
             _ if name.ends_with("_ms") => "500",

@@ -1,8 +1,9 @@
 //! What follows a start that has ended.
 
+use std::collections::BTreeSet;
 use std::time::Duration;
 
-use super::lost::{beside, kept_off, with_states};
+use super::lost::{beside, with_states};
 use super::{Start, decide, is_newer};
 use crate::app::error::{Error, failure};
 use crate::foundation::clock::now_ms;
@@ -11,8 +12,8 @@ use crate::job::{DependencyKind, JobId, JobState};
 use crate::launch::PlannedDependency;
 use crate::record::rundir::Reading;
 use crate::record::{
-    AttemptEnd, AttemptRecord, Checkpoint, EpochNumbering, EventKind, Next, NodeRecord, NodeState,
-    Status, Verdict,
+    AttemptEnd, AttemptRecord, Checkpoint, EpochNumbering, Event, EventKind, Next, NodeRecord,
+    NodeState, Status, Verdict,
 };
 use crate::scheduler::{Scheduler, SchedulerError, Standing, Submission, script};
 
@@ -37,11 +38,16 @@ impl Start<'_> {
         };
         let (verdict, evidence) = decide::verdict(&known);
         let next = decide::next(&known, verdict, &self.ends());
-        let lost = match verdict {
-            Verdict::Node => self.lost_nodes(begun.as_ref()),
-            Verdict::Unknown if known.is_requeued => self.lost_nodes(begun.as_ref()),
-            _ => Vec::new(),
-        };
+        let is_lost = verdict == Verdict::Node || verdict == Verdict::Unknown && known.is_requeued;
+        let lost = is_lost
+            .then(|| self.lost_nodes(begun.as_ref()))
+            .unwrap_or_default();
+        let unfit = refusals(&reading.outcome.nodes).map(|(node, _)| node.to_owned());
+        let names: BTreeSet<String> = lost
+            .iter()
+            .map(|(name, _)| name.clone())
+            .chain(unfit)
+            .collect();
         let stops = reading
             .outcome
             .nodes
@@ -50,7 +56,7 @@ impl Start<'_> {
         let mut end = AttemptEnd {
             verdict,
             evidence: with_states(evidence, &lost),
-            lost_nodes: lost.into_iter().map(|(name, _)| name).collect(),
+            lost_nodes: names.into_iter().collect(),
             next: self.next(next.is_ok()),
             why: next.unwrap_or_else(|why| why)
                 + &self.if_nothing_matches(verdict, checkpoint.as_ref()),
@@ -159,6 +165,7 @@ impl Start<'_> {
             time_was_up: save_at_ms.is_some_and(|at| ended_ms >= at),
             is_recorded: !nodes.is_empty(),
             scale: self.scale_asked(reading),
+            unfit: unfit(nodes),
             hung: hung.map(|event| event.detail.clone()),
             is_interrupted: nodes
                 .iter()
@@ -222,10 +229,7 @@ impl Start<'_> {
             run_dir: self.run.path(),
         };
         end.next = Next::Resubmit;
-        if let Some(exclusion) = exclusion {
-            let text = exclusion.map_or_else(|why| why, |nodes| kept_off(&nodes));
-            self.note_exclusion(&text, end);
-        }
+        self.note_exclusion(exclusion, end);
         let submitted = match scheduler.submit(&submission) {
             // If the job is queued it notes its own id when it starts.
             Err(error) if error.may_be_queued() => {
@@ -301,6 +305,22 @@ impl Start<'_> {
             .filter(|scale| Some(scale.asked_at_ms) != known);
         new.map(|scale| scale.nodes)
     }
+}
+
+/// The nodes that did not pass their check, so that the start ended, and what speaks against them.
+fn refusals(nodes: &[NodeRecord]) -> impl Iterator<Item = (&str, &str)> {
+    nodes.iter().flat_map(|node| {
+        let refused = |event: &&Event| event.kind == EventKind::NodeRefused;
+        let events = node.events.iter().filter(refused);
+        events.map(|event| (&*node.key.node, &*event.detail))
+    })
+}
+
+/// The same as text.
+fn unfit(nodes: &[NodeRecord]) -> Option<String> {
+    let all = refusals(nodes).map(|(node, why)| format!("{node} did not pass its check: {why}"));
+    let all: Vec<String> = all.collect();
+    (!all.is_empty()).then(|| all.join("; "))
 }
 
 /// Whether a node saw the last of the epochs end that its program announced.

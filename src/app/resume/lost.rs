@@ -27,26 +27,17 @@ impl Start<'_> {
         found.unwrap_or_default()
     }
 
-    /// All that the starts of this run lost.
-    fn lost_by_now(&self, end: &AttemptEnd) -> Vec<String> {
-        let before = self.ends();
-        let all = before.iter().chain([end]).flat_map(|end| &end.lost_nodes);
-        let all: BTreeSet<&String> = all.collect();
-        all.into_iter().cloned().collect()
-    }
-
-    /// What the next start is to keep off; `None`: no node was lost.
+    /// What the next start is to keep off: all that the run lost, not only this start.
     pub(super) fn exclusion(
         &self,
         scheduler: &dyn Scheduler,
         end: &AttemptEnd,
     ) -> Option<Exclusion> {
-        let lost = self.lost_by_now(end);
-        (!lost.is_empty()).then(|| {
-            self.may_exclude(scheduler, &lost)
-                .map(|()| lost.clone())
-                .map_err(|why| used_again(&lost, &why))
-        })
+        let before = self.ends();
+        let all = before.iter().chain([end]).flat_map(|end| &end.lost_nodes);
+        let all: BTreeSet<&String> = all.collect();
+        let lost: Vec<String> = all.into_iter().cloned().collect();
+        (!lost.is_empty()).then(|| self.may_exclude(scheduler, &lost).map(|()| lost))
     }
 
     /// Whether the run has another place: a job that keeps off the only nodes that suit it waits for ever.
@@ -61,7 +52,7 @@ impl Start<'_> {
         match scheduler.test(&plan, &script::render(&plan)) {
             Some(Ok(_)) => Ok(()),
             Some(Err(error)) => Err(format!(
-                "without it the job could not run ({})",
+                "without this node the job could not run ({})",
                 chain(&error).join(": ")
             )),
             None => Err(format!(
@@ -71,32 +62,35 @@ impl Start<'_> {
         }
     }
 
-    /// Keeps the job, which waits again, off the nodes, and notes what became of that.
+    /// Keeps the job, which waits again, off the nodes, and notes what became of that. What earlier starts lost, it keeps off already.
     pub(super) fn exclude(
         &self,
         scheduler: &dyn Scheduler,
         exclusion: Option<Exclusion>,
         end: &mut AttemptEnd,
     ) {
-        let Some(exclusion) = exclusion else { return };
-        let text = exclusion.map_or_else(
-            |why| why,
-            |nodes| {
-                let asked = self.job().map(|job| scheduler.exclude(&job, &nodes));
-                match asked {
-                    Ok(Some(Ok(()))) => kept_off(&nodes),
-                    Ok(Some(Err(error))) => used_again(&nodes, &chain(&error).join(": ")),
-                    Ok(None) => used_again(&nodes, "a waiting job cannot be changed"),
-                    Err(error) => used_again(&nodes, &error.message()),
-                }
-            },
-        );
-        self.note_exclusion(&text, end);
+        let exclude =
+            |nodes: Vec<String>| match self.job().map(|job| scheduler.exclude(&job, &nodes)) {
+                Ok(Some(Ok(()))) => Ok(nodes),
+                Ok(Some(Err(error))) => Err(chain(&error).join(": ")),
+                Ok(None) => Err("a waiting job cannot be changed".to_owned()),
+                Err(error) => Err(error.message()),
+            };
+        if !end.lost_nodes.is_empty() {
+            self.note_exclusion(exclusion.map(|exclusion| exclusion.and_then(exclude)), end);
+        }
     }
 
-    /// Adds what becomes of lost nodes to why the run continues.
-    pub(super) fn note_exclusion(&self, text: &str, end: &mut AttemptEnd) {
-        self.session.output.job_note(text);
+    /// Adds what becomes of the nodes that the start lost to why the run continues.
+    pub(super) fn note_exclusion(&self, exclusion: Option<Exclusion>, end: &mut AttemptEnd) {
+        let lost = end.lost_nodes.join(", ");
+        let text = match exclusion {
+            Some(_) if lost.is_empty() => return,
+            None => return,
+            Some(Ok(_)) => format!("the next start keeps off {lost}"),
+            Some(Err(why)) => format!("{lost} may be used again: {why}"),
+        };
+        self.session.output.job_note(&text);
         end.why = format!("{}; {text}", end.why);
     }
 
@@ -127,15 +121,6 @@ pub(super) fn beside(list: Option<&str>, more: &[String]) -> String {
     let new = more.iter().filter(|node| !known.contains(node)).cloned();
     let list = list.map(str::to_owned).into_iter();
     list.chain(new).collect::<Vec<_>>().join(",")
-}
-
-/// That the nodes are kept off, for the end of a sentence.
-pub(super) fn kept_off(nodes: &[String]) -> String {
-    format!("the next start keeps off {}", nodes.join(", "))
-}
-
-fn used_again(nodes: &[String], why: &str) -> String {
-    format!("{} may be used again: {why}", nodes.join(", "))
 }
 
 /// `n4 is DOWN+NOT_RESPONDING`, behind what shows that a node was lost.

@@ -9,6 +9,7 @@
 //! itself.
 
 mod account;
+mod check;
 mod conditions;
 mod container;
 mod context;
@@ -31,6 +32,7 @@ mod time_limit;
 mod watch;
 mod writer;
 
+pub use check::examine;
 pub use container::{Closed, Entry, NoEntry};
 pub use context::Context;
 pub use exec::exec;
