@@ -9,6 +9,7 @@ use crate::app::session::hostname;
 use crate::foundation::command::{CommandError, replace_by};
 use crate::image::flags::Container;
 use crate::job::SchedulerVariables;
+use crate::node::check::examine;
 use crate::node::supervise::{self, Closed, Context, NoEntry};
 use crate::record::{NOT_FIT, NOT_MET};
 use crate::scheduler::{local, script};
@@ -59,9 +60,12 @@ pub(crate) fn run(output: Output, command: &[OsString], in_image: usize) -> Resu
 
 /// Looks whether this node is fit for the plan's command; prints a line for each thing that it looks at and finds.
 pub(crate) fn check_node(output: Output) -> Result<u8, Error> {
-    supervise::examine(&context(), &mut |line| {
-        let _ = output.raw(format!("{line}\n").as_bytes());
-    });
+    let context = context();
+    if let Some(plan) = &context.plan {
+        examine(plan, &context.node, &mut |line| {
+            let _ = output.raw(format!("{line}\n").as_bytes());
+        });
+    }
     Ok(0)
 }
 

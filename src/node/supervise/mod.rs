@@ -32,7 +32,6 @@ mod time_limit;
 mod watch;
 mod writer;
 
-pub use check::examine;
 pub use container::{Closed, Entry, NoEntry};
 pub use context::Context;
 pub use exec::exec;
