@@ -51,6 +51,9 @@ pub struct Rejected {
 pub struct PlannedResources {
     /// Nodes.
     pub nodes: u32,
+    /// So many nodes more, which take the places of lost ones.
+    #[serde(default, skip_serializing_if = "crate::record::is_default")]
+    pub spares: u32,
     /// True where the job file says how many nodes, or they are several: else the scheduler is not asked for a number.
     #[serde(default)]
     pub nodes_asked: bool,

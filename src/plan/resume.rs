@@ -14,6 +14,13 @@ impl Resolver<'_> {
     /// Takes `[resume]` over, within what the site allows.
     pub(super) fn resume(&mut self) {
         let Some(resume) = &self.spec.resume else {
+            if self.spec.resources.spares.is_some() && !self.is_local() {
+                let message = "`resources.spares` needs `[resume]`: the run continues on a spare node with a checkpoint";
+                self.problems.push(
+                    Problem::of_file(message)
+                        .hinted("write [resume] with checkpoints = [\"ckpt/*.pt\"]"),
+                );
+            }
             if self.spec.elastic.is_some() {
                 let problem = Problem::of_file(
                     "`[elastic]` needs `[resume]`: a start of another size begins with a checkpoint",
@@ -54,6 +61,43 @@ impl Resolver<'_> {
         self.plan.resume = Some(resume);
         self.plan.exclude_lost_nodes = self.settings.excludes_lost_nodes();
         self.elastic();
+        self.spares();
+    }
+
+    /// Nodes more, for a training whose ranks dlrun starts on those nodes that are left.
+    fn spares(&mut self) {
+        let Some(spares) = self.spec.resources.spares.filter(|_| !self.is_local()) else {
+            return;
+        };
+        let resources = &self.plan.resources;
+        let needs = [
+            (
+                self.plan.launcher.is_distributed(),
+                "a launcher that starts ranks on each node",
+                "write launcher = \"ddp\", or another distributed launcher, under [run]",
+            ),
+            (
+                resources.nodes > 1,
+                "two nodes or more",
+                "the batch script's own node cannot be replaced",
+            ),
+            (
+                resources.tasks.is_none()
+                    && resources.array.is_none()
+                    && self.plan.elastic.is_none(),
+                "the same number of tasks on each node, and no array and no `[elastic]`",
+                "write tasks_per_node in place of tasks",
+            ),
+        ];
+        if let Some((_, what, hint)) = needs.into_iter().find(|(has, ..)| !has) {
+            let message = format!("`resources.spares` needs {what}");
+            self.problems.push(Problem::of_file(message).hinted(hint));
+            return;
+        }
+        self.plan.resources.spares = spares;
+        self.plan.resources.nodes_asked = true;
+        let text = format!("{spares} beside the {} in use", self.plan.resources.nodes);
+        self.decide("spares", text, super::decisions::JOB_FILE);
     }
 
     /// `[elastic]`: Slurm gives each start what is free within the range; elsewhere a start has a fixed number.

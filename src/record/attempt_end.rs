@@ -67,7 +67,7 @@ vocabulary! {
         Requeue = "requeue",
         /// Another job continues.
         Resubmit = "resubmit",
-        /// The local runner starts it again.
+        /// The script begins again in the same job: on this machine, or with a spare node in the place of a lost one.
         Restart = "restart",
     }
 }

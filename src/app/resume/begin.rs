@@ -49,12 +49,16 @@ impl Start<'_> {
             Ok(from) => from,
             Err(why) => return Ok(format!("stop={why}\ncode=66\nok\n")),
         };
+        let hosts = match self.in_use(&ends) {
+            Ok(hosts) => hosts,
+            Err(why) => return Ok(format!("stop={why}\ncode=75\nok\n")),
+        };
         let record = AttemptRecord {
             format: AttemptRecord::FORMAT,
             found: found.clone(),
             from: from.clone(),
             nodes: Some(self.nodes()),
-            hosts: self.hosts(),
+            hosts: hosts.clone(),
             scale_asked_at_ms: self.run.scale().map(|scale| scale.asked_at_ms),
             end: None,
         };
@@ -66,7 +70,7 @@ impl Start<'_> {
             ));
         }
         self.say_start(from.as_deref(), found.as_ref());
-        self.say_lost_before(&ends);
+        self.say_lost_before(hosts.as_deref(), &ends);
         let mut lines = String::new();
         if let Some(path) = from {
             lines += &format!("DLRUN_RESUME_FROM={path}\n");
@@ -75,6 +79,9 @@ impl Start<'_> {
             let lead = self.lead(&ends, left);
             let end = now_ms() / 1000 + left;
             lines += &format!("DLRUN_END={end}\nDLRUN_TIME_LEFT={left}\nDLRUN_LEAD={lead}\n");
+        }
+        if let Some(hosts) = hosts.filter(|_| self.plan.resources.spares > 0) {
+            lines += &format!("use={hosts}\n");
         }
         Ok(lines + &self.size_lines() + "ok\n")
     }

@@ -23,15 +23,17 @@ const PAUSE: Duration = Duration::from_secs(10);
 
 impl Start<'_> {
     /// Decides what follows, notes it, and sees to it.
-    pub(super) fn end(&self, code: i32, signals: &str) -> Result<(), Error> {
+    pub(super) fn end(&self, code: i32, signals: &str) -> Result<Next, Error> {
         let standing = self.standing();
         let mut reading = self.run.outcome(self.attempt);
         let status = self.status(&mut reading)?;
         let begun = reading.outcome.attempt.clone();
         let found = begun.as_ref().and_then(|attempt| attempt.found.clone());
         let checkpoint = self.newest_after(&reading);
+        let lost = self.lost_nodes(begun.as_ref());
         let known = decide::Known {
             code,
+            is_node_lost: lost.iter().any(|(_, state)| is_dead(state)),
             was_terminated: ["TERM", "INT"].iter().any(|name| signals.contains(name)),
             advanced: is_newer(checkpoint.as_ref(), found.as_ref()),
             ..self.known(&reading, &status, standing)
@@ -39,15 +41,15 @@ impl Start<'_> {
         let (verdict, evidence) = decide::verdict(&known);
         let next = decide::next(&known, verdict, &self.ends());
         let is_lost = verdict == Verdict::Node || verdict == Verdict::Unknown && known.is_requeued;
-        let lost = is_lost
-            .then(|| self.lost_nodes(begun.as_ref()))
-            .unwrap_or_default();
+        let lost = if is_lost { lost } else { Vec::new() };
         let unfit = refusals(&reading.outcome.nodes).map(|(node, _)| node.to_owned());
-        let names: BTreeSet<String> = lost
-            .iter()
-            .map(|(name, _)| name.clone())
-            .chain(unfit)
-            .collect();
+        let lost_names = lost.iter().map(|(name, _)| name.clone());
+        let lost_nodes: BTreeSet<String> = lost_names.chain(unfit).collect();
+        let stays = is_lost && !known.is_requeued && !known.was_terminated;
+        let follows = match next.is_ok() && stays && self.has_spares(&lost_nodes) {
+            true => Next::Restart,
+            false => self.next(next.is_ok()),
+        };
         let stops = reading
             .outcome
             .nodes
@@ -56,8 +58,8 @@ impl Start<'_> {
         let mut end = AttemptEnd {
             verdict,
             evidence: with_states(evidence, &lost),
-            lost_nodes: names.into_iter().collect(),
-            next: self.next(next.is_ok()),
+            lost_nodes: lost_nodes.into_iter().collect(),
+            next: follows,
             why: next.unwrap_or_else(|why| why)
                 + &self.if_nothing_matches(verdict, checkpoint.as_ref()),
             at_ms: now_ms(),
@@ -80,7 +82,7 @@ impl Start<'_> {
         let noted = note(&end);
         self.say(&end);
         if end.next != Next::Requeue {
-            return Ok(noted?);
+            return Ok(noted.map(|()| end.next)?);
         }
         if known.is_requeued {
             let scheduler = self.session.scheduler(self.plan.scheduler)?;
@@ -102,7 +104,7 @@ impl Start<'_> {
             );
             self.say(&end);
         }
-        Ok(note(&end)?)
+        Ok(note(&end).map(|()| end.next)?)
     }
 
     /// Names the patterns that no file matches: nothing could be continued.
@@ -151,8 +153,6 @@ impl Start<'_> {
             .map_or_else(now_ms, |end| end.at_ms);
         let limit = self.context.time_limit;
         let save_at_ms = limit.map(|(end, lead)| end.saturating_sub(lead) * 1000);
-        // How often this job was requeued before, by the number of this start.
-        let requeues = self.attempt.attempt.saturating_sub(self.plan.first_attempt);
         let mut events = nodes.iter().flat_map(|node| &node.events);
         let hung = events.find(|event| event.kind == EventKind::HangEnded);
         let stops = nodes.iter().filter_map(|node| node.time_stop);
@@ -166,6 +166,7 @@ impl Start<'_> {
             is_recorded: !nodes.is_empty(),
             scale: self.scale_asked(reading),
             unfit: unfit(nodes),
+            is_node_lost: false,
             hung: hung.map(|event| event.detail.clone()),
             is_interrupted: nodes
                 .iter()
@@ -173,7 +174,7 @@ impl Start<'_> {
             all_epochs: nodes.iter().any(trained_all),
             was_terminated: false,
             is_preempted: standing.is_some_and(|it| it.is_preempted),
-            is_requeued: standing.is_some_and(|it| it.requeues > requeues),
+            is_requeued: standing.is_some_and(|it| it.requeues > requeues()),
             advanced: false,
             node_hours: self.node_hours(ended_ms),
         }
@@ -252,7 +253,7 @@ impl Start<'_> {
     /// Puts the job back into the queue; `false`: another job is to be submitted. Only a clear refusal allows that: a controller that
     /// does not answer may have done it.
     fn requeue(&self, scheduler: &dyn Scheduler, job: &str) -> Result<bool, Error> {
-        let before = self.attempt.attempt.saturating_sub(self.plan.first_attempt);
+        let before = requeues();
         for _ in 0..TRIES {
             match scheduler.requeue(job) {
                 None => return Ok(false),
@@ -305,6 +306,17 @@ impl Start<'_> {
             .filter(|scale| Some(scale.asked_at_ms) != known);
         new.map(|scale| scale.nodes)
     }
+}
+
+/// How often this job was requeued before this start.
+fn requeues() -> u32 {
+    let count = std::env::var("SLURM_RESTART_COUNT").ok();
+    count.and_then(|count| count.parse().ok()).unwrap_or(0)
+}
+
+/// Whether a node in this state runs nothing: one that is drained still runs its jobs.
+fn is_dead(state: &str) -> bool {
+    state.contains("DOWN") || state.contains("NOT_RESPONDING") || state.ends_with('*')
 }
 
 /// The nodes that did not pass their check, so that the start ended, and what speaks against them.

@@ -12,14 +12,62 @@ use crate::scheduler::{Scheduler, adapter_for, script};
 pub(super) type Exclusion = Result<Vec<String>, String>;
 
 impl Start<'_> {
-    /// The list of this start's nodes, as its scheduler writes it.
-    pub(super) fn hosts(&self) -> Option<String> {
+    /// The list of this job's nodes, as its scheduler writes it.
+    fn hosts(&self) -> Option<String> {
         std::env::var("SLURM_JOB_NODELIST").ok()
+    }
+
+    /// The nodes of this start: those of its job; with spare ones as many as are asked for, first those that no start lost.
+    ///
+    /// # Errors
+    /// Too few are left.
+    pub(super) fn in_use(&self, ends: &[AttemptEnd]) -> Result<Option<String>, String> {
+        let list = self.hosts();
+        let wanted = self.plan.resources.nodes as usize;
+        let Some(all) = list.as_deref().and_then(hosts) else {
+            return Ok(list);
+        };
+        if self.plan.resources.spares == 0 {
+            return Ok(list);
+        }
+        let lost: BTreeSet<&String> = ends.iter().flat_map(|end| &end.lost_nodes).collect();
+        let broken = self.out_of_order(list.as_deref());
+        let is_well = |node: &&String| broken.iter().all(|(name, _)| name != *node);
+        let mut left: Vec<&String> = all.iter().filter(is_well).collect();
+        left.sort_by_key(|node| lost.contains(node));
+        left.truncate(wanted);
+        if left.len() < wanted {
+            return Err(format!(
+                "{} of the job's {} nodes are left",
+                left.len(),
+                all.len()
+            ));
+        }
+        let chosen = all.iter().filter(|node| left.contains(node)).cloned();
+        Ok(Some(chosen.collect::<Vec<_>>().join(",")))
+    }
+
+    /// Whether the job still has enough nodes without those that this start lost; the node of the batch script cannot be one of them.
+    pub(super) fn has_spares(&self, lost: &BTreeSet<String>) -> bool {
+        let all = self
+            .hosts()
+            .and_then(|list| hosts(&list))
+            .unwrap_or_default();
+        let before = self.ends();
+        let before: BTreeSet<&String> = before.iter().flat_map(|end| &end.lost_nodes).collect();
+        let left = all
+            .iter()
+            .filter(|node| !lost.contains(*node) && !before.contains(node));
+        let is_enough = left.count() >= self.plan.resources.nodes as usize;
+        self.plan.resources.spares > 0 && is_enough && !lost.contains(&self.context.node)
     }
 
     /// The nodes of a start that its scheduler has out of order now, each with its state.
     pub(super) fn lost_nodes(&self, start: Option<&AttemptRecord>) -> Vec<(String, String)> {
-        let list = start.and_then(|start| start.hosts.as_deref());
+        self.out_of_order(start.and_then(|start| start.hosts.as_deref()))
+    }
+
+    fn out_of_order(&self, list: Option<&str>) -> Vec<(String, String)> {
         let found = list.and_then(|list| {
             let scheduler = self.session.scheduler(self.plan.scheduler).ok()?;
             scheduler.out_of_order(list)
@@ -62,7 +110,7 @@ impl Start<'_> {
         }
     }
 
-    /// Keeps the job, which waits again, off the nodes, and notes what became of that. What earlier starts lost, it keeps off already.
+    /// Keeps the job, which waits again, off the nodes, and notes what became of that.
     pub(super) fn exclude(
         &self,
         scheduler: &dyn Scheduler,
@@ -76,9 +124,7 @@ impl Start<'_> {
                 Ok(None) => Err("a waiting job cannot be changed".to_owned()),
                 Err(error) => Err(error.message()),
             };
-        if !end.lost_nodes.is_empty() {
-            self.note_exclusion(exclusion.map(|exclusion| exclusion.and_then(exclude)), end);
-        }
+        self.note_exclusion(exclusion.map(|exclusion| exclusion.and_then(exclude)), end);
     }
 
     /// Adds what becomes of the nodes that the start lost to why the run continues.
@@ -95,11 +141,8 @@ impl Start<'_> {
     }
 
     /// Says in the job's output that it is again on nodes that an earlier start lost.
-    pub(super) fn say_lost_before(&self, ends: &[AttemptEnd]) {
-        let own = self
-            .hosts()
-            .and_then(|list| hosts(&list))
-            .unwrap_or_default();
+    pub(super) fn say_lost_before(&self, own: Option<&str>, ends: &[AttemptEnd]) {
+        let own = own.and_then(hosts).unwrap_or_default();
         for (number, end) in ends.iter().enumerate() {
             let again = end.lost_nodes.iter().filter(|lost| own.contains(*lost));
             let again: Vec<&str> = again.map(String::as_str).collect();
