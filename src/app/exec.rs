@@ -9,8 +9,9 @@ use crate::app::session::hostname;
 use crate::foundation::command::{CommandError, replace_by};
 use crate::image::flags::Container;
 use crate::job::SchedulerVariables;
+use crate::node::check::examine;
 use crate::node::supervise::{self, Closed, Context, NoEntry};
-use crate::record::NOT_MET;
+use crate::record::{NOT_FIT, NOT_MET};
 use crate::scheduler::{local, script};
 
 /// Gives a run id to a job that came through `dlrun render`, and prints it.
@@ -41,7 +42,7 @@ pub(crate) fn run(output: Output, command: &[OsString], in_image: usize) -> Resu
         );
     }
     let prepared = match supervise::prepare(command.to_vec(), in_image, context()) {
-        Ok(prepared) => prepared,
+        Ok(prepared) => prepared.checked(),
         Err(closed) => {
             let kind = kind_of(&closed.why.why);
             return Err(closed_error(kind, closed.record(i32::from(kind.code()))));
@@ -55,6 +56,24 @@ pub(crate) fn run(output: Output, command: &[OsString], in_image: usize) -> Resu
         Ok(exit) => Ok(u8::try_from(exit.shell_code()).unwrap_or(125)),
         Err(error) => Ok(not_started(output, error)),
     }
+}
+
+/// Looks whether this node is fit for the plan's command; prints a line for each thing that it looks at and finds.
+pub(crate) fn check_node(output: Output) -> Result<u8, Error> {
+    let context = context();
+    if let Some(plan) = &context.plan {
+        examine(plan, &context.node, &mut |line| {
+            let _ = output.raw(format!("{line}\n").as_bytes());
+        });
+    }
+    Ok(0)
+}
+
+/// Ends in the place of a command whose node is not fit for it.
+pub(crate) fn refused(output: Output, why: &str) -> Result<u8, Error> {
+    let error = failure!(Unreachable, "{NOT_FIT}{why}");
+    output.failure(&error);
+    Ok(Kind::Unreachable.code())
 }
 
 /// Starts the ranks of a distributed training on this node; the exit code is that of the run's cause.

@@ -136,6 +136,10 @@ fn dispatch(cli: &Cli, output: Output) -> Result<u8, Error> {
             args.again.unwrap_or_default(),
             &args.signals,
         ),
+        Verb::Exec(args) if args.check_node => exec::check_node(output),
+        Verb::Exec(args) if args.refused.is_some() => {
+            exec::refused(output, args.refused.as_deref().unwrap_or_default())
+        }
         Verb::Exec(args) => exec::run(output, &args.command, args.in_image),
         Verb::Ranks(args) => exec::ranks(output, &args.command),
         Verb::Enter(args) => exec::enter(output, &args.image, &args.command, args.bare),

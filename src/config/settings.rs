@@ -8,11 +8,11 @@ use super::keys::{Key, Kind, ON, SOCKET, Setting, Value, settings};
 use super::origin::Origin;
 use super::tables::Tables;
 use super::values::Values;
-use crate::job::SchedulerKind;
+use crate::job::{NodeCheck, SchedulerKind};
 
 settings! {
     /// All settings of dlrun, in the order of the documentation.
-    KEYS of Settings, 39 {
+    KEYS of Settings, 41 {
         /// records of runs; must be seen by the nodes ($XDG_STATE_HOME/dlrun)
         "state_dir": Kind::Path, None;
         /// who takes jobs that do not say
@@ -47,6 +47,8 @@ settings! {
         "images.runtime": Kind::Path, None => container_runtime: Option<&Path> = path;
         /// dlrun on the compute nodes (the one that submits)
         "node.dlrun": Kind::Path, None => node_dlrun: Option<&Path> = path;
+        /// whether each node of a job that does not say is looked at before its command starts
+        "node.check": Kind::Word(&NodeCheck::NAMES), Some("off");
         /// time between two samples
         "monitor.interval_ms": Kind::Number(100, 60_000), Some("1000") => monitor_interval: Duration = milliseconds;
         /// time between two writings of the node record
@@ -75,6 +77,8 @@ settings! {
         "resume.attempts": Kind::Number(1, 1000), Some("1000") => most_attempts: usize = count;
         /// hours of nodes after which a run is not started again (no limit)
         "resume.node_hours": Kind::Number(1, 1_000_000_000), None => most_node_hours: Option<u64> = optional_number;
+        /// whether the next start of a run keeps off nodes that an earlier one lost, where Slurm has enough others
+        "resume.exclude_nodes": Kind::Word(&ON), Some("auto") => excludes_lost_nodes: bool = is_on;
         /// how long a local job waits for jobs of other users
         "local.others_wait_hours": Kind::Number(0, 8760), Some("168") => local_others_wait: Duration = hours;
         /// where local jobs say what they take of this host
@@ -148,6 +152,13 @@ impl Settings {
             .text("scheduler.kind")
             .and_then(SchedulerKind::from_word)
             .unwrap_or_default()
+    }
+
+    /// Whether nodes are looked at before a command starts, where the job file does not say.
+    #[must_use]
+    pub fn node_check(&self) -> NodeCheck {
+        let word = self.values.text("node.check");
+        word.and_then(NodeCheck::from_word).unwrap_or_default()
     }
 
     /// Where the commands of a scheduler lie, before `PATH`.

@@ -50,7 +50,7 @@ pub(crate) use schema::table_names;
 pub use sections::{Build, Python, SchedulerSection, Workload};
 pub(crate) use sections::{line_of_text, name_in_small_letters, name_word, version_text};
 pub use spec::{
-    Asked, Command, Conda, CpuBinding, EnvVar, Framework, Inherit, Launcher, NodeCount, Overrides,
-    OwnPython, Provenance, SchedulerKind, StorageClass, TimingPattern,
+    Asked, Command, Conda, CpuBinding, EnvVar, Framework, Inherit, Launcher, NodeCheck, NodeCount,
+    Overrides, OwnPython, Provenance, SchedulerKind, StorageClass, TimingPattern,
 };
 pub use state::JobState;

@@ -33,6 +33,8 @@ keys! {
         nodes: Option<Located<NodeCount>> = located(nodes()),
         /// Tasks in all; the scheduler spreads them over the nodes.
         tasks: Option<u32> = optional(count(MAX_TASKS)),
+        /// So many nodes more, which take the places of lost ones (`[resume]`); on Slurm.
+        spares: Option<Located<u32>> = located(count(MAX_NODES)),
         /// Tasks on each node; MPI ranks.
         tasks_per_node: Option<u32> = optional(count(4096).with("default", 1)),
         /// CPUs of each task.

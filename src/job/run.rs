@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use serde_json::{Value, json};
 
 use super::output::OutputPattern;
-use super::spec::{Command, CpuBinding, EnvVar, Inherit, Launcher};
+use super::spec::{Command, CpuBinding, EnvVar, Inherit, Launcher, NodeCheck};
 use crate::foundation::diagnostic::Problem;
 use crate::foundation::toml_keys::keys;
 use crate::foundation::toml_keys::{
@@ -40,6 +40,8 @@ keys! {
         parameter_servers: u32 = or_default(count(1000)),
         /// Whether each rank that dlrun starts is bound to its own CPUs.
         bind: CpuBinding = or_default(bind()),
+        /// Whether each node is looked at before the command starts. Default: the setting `node.check`.
+        node_check: Option<NodeCheck> = optional(word(&NodeCheck::WORDS)),
         /// Allows `launcher = "none"` on more than one node.
         idle_nodes: bool = or_default(boolean().or(false)),
         /// Which variables of the submitting shell reach the job. Default: as the scheduler has it.

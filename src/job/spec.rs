@@ -176,6 +176,20 @@ vocabulary! {
 }
 
 vocabulary! {
+    /// Whether each node is looked at before a start, and what follows where one is unfit.
+    #[derive(Default)]
+    pub enum NodeCheck {
+        /// It is not looked at.
+        #[default]
+        Off = "off",
+        /// The output and the record say so.
+        Warn = "warn",
+        /// The start ends before its command.
+        Fail = "fail",
+    }
+}
+
+vocabulary! {
     /// Which scheduler takes the job.
     #[derive(Default)]
     pub enum SchedulerKind {

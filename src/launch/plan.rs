@@ -11,8 +11,8 @@ use crate::image::choice::Wanted;
 use crate::image::flags::Container;
 use crate::job::{
     ArraySpec, Begin, Conda, CpuBinding, DependencyKind, Elastic, EnvVar, Framework, Inherit,
-    JobId, Launcher, Mail, Provenance, Resume, RunId, SchedulerKind, StorageClass, TimingPattern,
-    Workload, gpus_on_node,
+    JobId, Launcher, Mail, NodeCheck, Provenance, Resume, RunId, SchedulerKind, StorageClass,
+    TimingPattern, Workload, gpus_on_node,
 };
 use crate::record::{Forecast, Identity, RunImage, RunRecord};
 
@@ -51,6 +51,9 @@ pub struct Rejected {
 pub struct PlannedResources {
     /// Nodes.
     pub nodes: u32,
+    /// So many nodes more, which take the places of lost ones.
+    #[serde(default, skip_serializing_if = "crate::record::is_default")]
+    pub spares: u32,
     /// True where the job file says how many nodes, or they are several: else the scheduler is not asked for a number.
     #[serde(default)]
     pub nodes_asked: bool,
@@ -300,6 +303,9 @@ pub struct Plan {
     /// The number of the first start of this job; 0 unless it continues another.
     #[serde(default, skip_serializing_if = "crate::record::is_default")]
     pub first_attempt: u32,
+    /// Whether the next start keeps off nodes that an earlier one lost.
+    #[serde(default, skip_serializing_if = "crate::record::is_default")]
+    pub exclude_lost_nodes: bool,
     /// Nodes that were asked for by `dlrun scale`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub scaled_to: Option<u32>,
@@ -309,6 +315,9 @@ pub struct Plan {
     /// Whether ranks that dlrun starts are bound to CPUs.
     #[serde(default, skip_serializing_if = "crate::record::is_default")]
     pub cpu_binding: CpuBinding,
+    /// Whether each node is looked at before the command starts.
+    #[serde(default, skip_serializing_if = "crate::record::is_default")]
+    pub node_check: NodeCheck,
     /// TERM to KILL of local jobs, in seconds.
     pub kill_wait_seconds: u64,
     /// Where records go, absolute.

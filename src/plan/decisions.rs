@@ -8,7 +8,7 @@ use super::{Decision, Plan, Rejected};
 use crate::config::Settings;
 use crate::config::site::{SiteModel, overlaid};
 use crate::foundation::diagnostic::Problem;
-use crate::job::{JobSpec, Located};
+use crate::job::{JobSpec, Located, NodeCheck};
 use crate::launch::MeetingPlan;
 
 /// The job, what is known of the site, and the plan as far as it is decided.
@@ -90,6 +90,22 @@ impl<'a> Resolver<'a> {
 
     pub(super) fn is_local(&self) -> bool {
         self.plan.scheduler.is_local()
+    }
+
+    /// Whether nodes are looked at before the command starts: as the job file says, else as the site does.
+    pub(super) fn node_check(&mut self) {
+        let asked = self.spec.run.node_check;
+        self.plan.node_check = asked.unwrap_or_else(|| self.settings.node_check());
+        if self.plan.node_check != NodeCheck::Off {
+            let why = match asked {
+                Some(_) => JOB_FILE.to_owned(),
+                None => format!(
+                    "{} says so (`node.check`)",
+                    self.settings.origin("node.check")
+                ),
+            };
+            self.decide("node check", self.plan.node_check.as_str(), why);
+        }
     }
 
     /// Why something is as it is, where that was decided.

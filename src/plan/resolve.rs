@@ -54,6 +54,7 @@ pub fn resolve(
     resolver.mpi();
     resolver.build();
     resolver.timing();
+    resolver.node_check();
     resolver.resume(&prospect);
     resolver.pass_through();
     resolver.variables();

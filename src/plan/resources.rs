@@ -42,6 +42,7 @@ impl Resolver<'_> {
         }
         self.plan.resources = PlannedResources {
             nodes,
+            spares: 0,
             nodes_asked: asked.nodes.is_some(),
             tasks: asked.tasks,
             tasks_per_node: each_gpu.unwrap_or_else(|| asked.tasks_on_each(nodes)),
@@ -226,6 +227,7 @@ impl Resolver<'_> {
             ("constraint", asked.constraint.is_some()),
             ("nodelist", asked.nodelist.is_some()),
             ("exclude", asked.exclude.is_some()),
+            ("spares", asked.spares.is_some()),
             ("gpus_per_task", asked.gpus_per_task.is_some() && lacks_gpus),
         ];
         let named: Vec<&str> = lacks

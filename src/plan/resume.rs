@@ -17,6 +17,18 @@ impl Resolver<'_> {
     /// Takes `[resume]` over, within what the site allows.
     pub(super) fn resume(&mut self, prospect: &Prospect) {
         let Some(resume) = &self.spec.resume else {
+            if let Some(spares) = self
+                .spec
+                .resources
+                .spares
+                .as_ref()
+                .filter(|_| !self.is_local())
+            {
+                let message = "`resources.spares` needs `[resume]`: the run continues on a spare node with a checkpoint";
+                let problem = Problem::at(spares.span.clone(), message);
+                self.problems
+                    .push(problem.hinted("write [resume] with checkpoints = [\"ckpt/*.pt\"]"));
+            }
             if let Some(elastic) = &self.spec.elastic {
                 let problem = Problem::at(
                     elastic.span.clone(),
@@ -58,7 +70,48 @@ impl Resolver<'_> {
         let text = described(&resume, walltime);
         self.decide("resume", text, super::decisions::JOB_FILE);
         self.plan.resume = Some(resume);
+        self.plan.exclude_lost_nodes = self.settings.excludes_lost_nodes();
         self.elastic(prospect);
+        self.spares();
+    }
+
+    /// Nodes more, for a training whose ranks dlrun starts on those nodes that are left.
+    fn spares(&mut self) {
+        let asked = self.spec.resources.spares.as_ref();
+        let Some(spares) = asked.filter(|_| !self.is_local()).cloned() else {
+            return;
+        };
+        let resources = &self.plan.resources;
+        let needs = [
+            (
+                self.plan.launcher.is_distributed(),
+                "a launcher that starts ranks on each node",
+                "write launcher = \"ddp\", or another distributed launcher, under [run]",
+            ),
+            (
+                resources.nodes > 1,
+                "two nodes or more",
+                "the batch script's own node cannot be replaced",
+            ),
+            (
+                resources.tasks.is_none()
+                    && resources.array.is_none()
+                    && self.plan.elastic.is_none(),
+                "the same number of tasks on each node, and no array and no `[elastic]`",
+                "write tasks_per_node in place of tasks",
+            ),
+        ];
+        if let Some((_, what, hint)) = needs.into_iter().find(|(has, ..)| !has) {
+            let message = format!("`resources.spares` needs {what}");
+            self.problems
+                .push(Problem::at(spares.span, message).hinted(hint));
+            return;
+        }
+        let spares = spares.value;
+        self.plan.resources.spares = spares;
+        self.plan.resources.nodes_asked = true;
+        let text = format!("{spares} beside the {} in use", self.plan.resources.nodes);
+        self.decide("spares", text, super::decisions::JOB_FILE);
     }
 
     /// `[elastic]`: Slurm gives each start what is free within the range; elsewhere a start has a fixed number.

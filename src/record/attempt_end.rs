@@ -67,7 +67,7 @@ vocabulary! {
         Requeue = "requeue",
         /// Another job continues.
         Resubmit = "resubmit",
-        /// The local runner starts it again.
+        /// The script begins again in the same job: on this machine, or with a spare node in the place of a lost one.
         Restart = "restart",
     }
 }
@@ -92,6 +92,9 @@ pub struct AttemptEnd {
     pub verdict: Verdict,
     /// What shows that.
     pub evidence: String,
+    /// Nodes that it lost, by their scheduler's names.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub lost_nodes: Vec<String>,
     /// What follows.
     pub next: Next,
     /// Why that follows, or why not.
@@ -125,6 +128,9 @@ pub struct AttemptRecord {
     /// Its nodes.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub nodes: Option<u32>,
+    /// The list of them, as its scheduler writes it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub hosts: Option<String>,
     /// When the request of `dlrun scale` was made that was there when it started, in Unix milliseconds UTC: a later one is new.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub scale_asked_at_ms: Option<u64>,
@@ -145,6 +151,7 @@ impl AttemptRecord {
             found: None,
             from: None,
             nodes: None,
+            hosts: None,
             scale_asked_at_ms: None,
             end: None,
         }

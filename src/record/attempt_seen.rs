@@ -56,7 +56,10 @@ impl AttemptSeen {
             .as_ref()
             .and_then(|record| record.from.as_deref());
         [
-            end.map(|end| end.verdict.to_string()),
+            end.map(|end| match &*end.lost_nodes {
+                [] => end.verdict.to_string(),
+                lost => format!("{} ({})", end.verdict, lost.join(", ")),
+            }),
             end.map(|end| end.next.to_string()),
             from.map(|from| from.rsplit('/').next().unwrap_or_default().to_owned()),
             end.and_then(|end| end.save_seconds).map(display_seconds),

@@ -33,9 +33,21 @@ vocabulary! {
         HangOver = "hang_over",
         /// dlrun ended the program, which seemed to hang.
         HangEnded = "hang_ended",
+        /// The node did not pass its check, and the run started all the same.
+        NodeUnfit = "node_unfit",
+        /// The node did not pass its check, and the start ended before its command.
+        NodeRefused = "node_refused",
         /// Something else; the detail says what.
         #[serde(other)]
         Note = "note",
+    }
+}
+
+impl EventKind {
+    /// Whether it says that the node did not pass its check.
+    #[must_use]
+    pub fn is_of_node(self) -> bool {
+        matches!(self, Self::NodeUnfit | Self::NodeRefused)
     }
 }
 

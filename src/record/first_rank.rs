@@ -9,6 +9,8 @@ const FELL: &str = " failed first: ";
 const NOT_STARTED: &str = "dlrun: error: rank ";
 /// What dlrun says where the nodes of a distributed training did not meet, before why.
 pub const NOT_MET: &str = "the ranks are not started: ";
+/// What dlrun says where a node is not fit for the command, before why.
+pub const NOT_FIT: &str = "the command is not started: ";
 /// `srun`'s words for signals, those of `strsignal(3)`; ` (core dumped)` may follow.
 const SIGNALS: [(&str, i32); 7] = [
     ("Aborted", 6),
@@ -28,7 +30,8 @@ pub(super) fn cause_in(line: &str) -> Option<Cause> {
     if let Some(at) = line.find(NOT_STARTED) {
         return Some(Cause::setup(&line[at + "dlrun: error: ".len()..]));
     }
-    if let Some((_, why)) = line.split_once(NOT_MET) {
+    let why = |words| line.split_once(words).map(|(_, why)| why);
+    if let Some(why) = why(NOT_MET).or_else(|| why(NOT_FIT)) {
         return Some(Cause::setup(why));
     }
     let is_rank = ["rank ", "ranks ", "a rank "]

@@ -1,7 +1,7 @@
 //! What a program printed before it failed: the end of its traceback, or its error message.
 
 use super::ExitStatus;
-use super::first_rank::NOT_MET;
+use super::first_rank::{NOT_FIT, NOT_MET};
 
 /// Only this much of the end of an output is looked at, in bytes.
 pub const LAST_WORDS_BYTES: usize = 16 << 10;
@@ -25,7 +25,7 @@ const BEGINNINGS: [&str; 6] = [
     "terminate called",
 ];
 /// What such lines have within, and the exit code that goes with it: of argparse, of shells, of Python and of dlrun itself.
-const WITHIN: [(&str, i32); 7] = [
+const WITHIN: [(&str, i32); 8] = [
     (": error: ", 2),
     (": command not found", 127),
     (": No such file or directory", 127),
@@ -33,6 +33,7 @@ const WITHIN: [(&str, i32); 7] = [
     (": can't open file ", 2),
     ("dlrun: error: rank ", 66),
     (NOT_MET, 69),
+    (NOT_FIT, 69),
 ];
 
 /// The last lines of the traceback in the end of an output, the exception as the last; else one line that says why the program ended;

@@ -52,7 +52,7 @@ pub use elements::{Element, cover, merge_elements};
 pub use event::{Event, EventKind};
 pub use expected_end::ExpectedEnd;
 pub use figures::NodeFigures;
-pub use first_rank::{NOT_MET, add_first_rank, unreported_end};
+pub use first_rank::{NOT_FIT, NOT_MET, add_first_rank, unreported_end};
 pub use forecast::{Basis, Forecast, Interval};
 pub use gpu::{GpuFacts, GpuSums, GpuUsage, add_gpu_readings};
 pub use identity::{Amount, Asked, Identity, Input, Past, Revision};

@@ -296,6 +296,16 @@ pub trait Scheduler {
         None
     }
 
+    /// Those of a list of nodes, as a job's variables have it, that are out of order, each with its state; `None`: not known.
+    fn out_of_order(&self, _nodes: &str) -> Option<Vec<(String, String)>> {
+        None
+    }
+
+    /// Keeps a waiting job of one's own off these nodes too; `None`: the scheduler has nothing for that.
+    fn exclude(&self, _job: &str, _nodes: &[String]) -> Option<Result<(), SchedulerError>> {
+        None
+    }
+
     /// Gives a waiting job another number of nodes; `None`: it has to be submitted again.
     fn resize(&self, _job: &JobId, _nodes: u32) -> Option<Result<(), SchedulerError>> {
         None

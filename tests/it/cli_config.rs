@@ -82,10 +82,11 @@ fn each_setting_has_a_variable_that_works() {
         let name = setting["name"].as_str().expect("a name");
         let value = match name {
             "scheduler.kind" => "local",
-            "monitor.daemon" | "model.use" | "resume.use" => "off",
+            "monitor.daemon" | "model.use" | "resume.use" | "resume.exclude_nodes" => "off",
             "model.keep" | "resume.attempts" | "resume.node_hours" => "7",
             "launch.wait_seconds" => "50",
             "launch.interface" => "word",
+            "node.check" => "warn",
             "launch.first_port" | "launch.last_port" => "20500",
             "defaults.queue" | "defaults.account" => "word",
             _ if name.ends_with("_ms") => "500",

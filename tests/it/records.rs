@@ -133,12 +133,14 @@ pub(crate) fn attempt(resumes: bool) -> AttemptRecord {
         bytes: 7,
     };
     AttemptRecord {
+        hosts: Some("n[1-4]".into()),
         format: AttemptRecord::FORMAT,
         found: Some(checkpoint(1)),
         from: resumes.then(|| checkpoint(1).path),
         nodes: Some(1),
         scale_asked_at_ms: None,
         end: Some(AttemptEnd {
+            lost_nodes: vec!["n4".into()],
             verdict: Verdict::Timeout,
             evidence: "its time was nearly up".to_owned(),
             next: Next::Requeue,

@@ -4,6 +4,7 @@ use std::path::Path;
 use std::time::Duration;
 
 use super::decide::over_limits;
+use super::lost::with_states;
 use super::{Start, hours_of, is_newer};
 use crate::app::error::Error;
 use crate::foundation::clock::now_ms;
@@ -48,11 +49,16 @@ impl Start<'_> {
             Ok(from) => from,
             Err(why) => return Ok(format!("stop={why}\ncode=66\nok\n")),
         };
+        let hosts = match self.in_use(&ends) {
+            Ok(hosts) => hosts,
+            Err(why) => return Ok(format!("stop={why}\ncode=75\nok\n")),
+        };
         let record = AttemptRecord {
             format: AttemptRecord::FORMAT,
             found: found.clone(),
             from: from.clone(),
             nodes: Some(self.nodes()),
+            hosts: hosts.clone(),
             scale_asked_at_ms: self.run.scale().map(|scale| scale.asked_at_ms),
             end: None,
         };
@@ -64,6 +70,7 @@ impl Start<'_> {
             ));
         }
         self.say_start(from.as_deref(), found.as_ref());
+        self.say_lost_before(hosts.as_deref(), &ends);
         let mut lines = String::new();
         if let Some(path) = from {
             lines += &format!("DLRUN_RESUME_FROM={path}\n");
@@ -72,6 +79,9 @@ impl Start<'_> {
             let lead = self.lead(&ends, left);
             let end = now_ms() / 1000 + left;
             lines += &format!("DLRUN_END={end}\nDLRUN_TIME_LEFT={left}\nDLRUN_LEAD={lead}\n");
+        }
+        if let Some(hosts) = hosts.filter(|_| self.plan.resources.spares > 0) {
+            lines += &format!("use={hosts}\n");
         }
         Ok(lines + &self.size_lines() + "ok\n")
     }
@@ -157,11 +167,16 @@ impl Start<'_> {
             ),
         };
         let before = reading.outcome.attempt.clone();
+        let lost = match verdict {
+            Verdict::Node => self.lost_nodes(before.as_ref()),
+            _ => Vec::new(),
+        };
         let found = before.as_ref().and_then(|attempt| attempt.found.clone());
         let checkpoint = self.newest();
         let end = AttemptEnd {
             verdict,
-            evidence,
+            evidence: with_states(evidence, &lost),
+            lost_nodes: lost.into_iter().map(|(name, _)| name).collect(),
             next: Next::Requeue,
             why: "its scheduler started the job again".to_owned(),
             at_ms: now_ms(),

@@ -3,6 +3,8 @@
 use crate::job::{JobState, Resume, ResumeOn};
 use crate::record::{AttemptEnd, Status, TimeStop, Verdict};
 
+/// After so many lost nodes in turn, without a new checkpoint between them, the nodes are not the cause.
+const NODES_IN_TURN: usize = 5;
 /// By this exit code a program says that it is not to be started again (NVIDIA's `ft_launcher`).
 const NOT_AGAIN: i32 = 93;
 
@@ -21,6 +23,10 @@ pub(super) struct Known<'a> {
     pub(super) time_was_up: bool,
     /// Whether the nodes' records are there.
     pub(super) is_recorded: bool,
+    /// Whether its scheduler says that a node of the start is dead.
+    pub(super) is_node_lost: bool,
+    /// What speaks against nodes of the start, which ended before its command because of it.
+    pub(super) unfit: Option<String>,
     /// Why dlrun ended the program, which seemed to hang.
     pub(super) hung: Option<String>,
     /// Nodes that `dlrun scale` asked for since this start began.
@@ -60,6 +66,9 @@ pub(super) fn verdict(known: &Known<'_>) -> (Verdict, String) {
         JobState::Timeout => return (Verdict::Timeout, cause("its scheduler says so")),
         _ => {}
     }
+    if let Some(text) = &known.unfit {
+        return (Verdict::Node, text.clone());
+    }
     if let Some(text) = &known.hung {
         return (Verdict::Hang, text.clone());
     }
@@ -90,6 +99,10 @@ pub(super) fn verdict(known: &Known<'_>) -> (Verdict, String) {
             known.code
         );
         return (Verdict::Timeout, text);
+    }
+    if known.is_node_lost {
+        let text = format!("a node was lost (exit code {})", known.code);
+        return (Verdict::Node, text);
     }
     if known.is_interrupted {
         return (
@@ -217,7 +230,16 @@ pub(super) fn over_limits(
             "this was start {starts} of {attempts} (`resume.attempts`)"
         ));
     }
-    let counted = ends.filter(|(_, verdict)| !matches!(verdict, Verdict::Node | Verdict::Scaled));
+    let ends: Vec<(bool, Verdict)> = ends.collect();
+    let is_lost = |(advanced, verdict): &&(bool, Verdict)| *verdict == Verdict::Node && !advanced;
+    if ends.iter().take_while(is_lost).count() >= NODES_IN_TURN {
+        return Some(format!(
+            "{NODES_IN_TURN} starts in turn lost a node and left no new checkpoint"
+        ));
+    }
+    let counted = ends
+        .into_iter()
+        .filter(|(_, verdict)| !matches!(verdict, Verdict::Node | Verdict::Scaled));
     let idle = counted.take_while(|(advanced, _)| !advanced).count();
     if idle >= usize::try_from(resume.without_progress).unwrap_or(usize::MAX) {
         let starts = if idle == 1 {
@@ -261,6 +283,8 @@ mod tests {
             time_stop: None,
             time_was_up: false,
             is_recorded: true,
+            is_node_lost: false,
+            unfit: None,
             hung: None,
             scale: None,
             is_interrupted: false,
@@ -289,6 +313,7 @@ mod tests {
         AttemptEnd {
             verdict,
             evidence: String::new(),
+            lost_nodes: Vec::new(),
             next: Next::Requeue,
             why: String::new(),
             at_ms: 0,
@@ -374,6 +399,10 @@ mod tests {
         assert_eq!(decided(&resume(""), scaled, &[]).0, Verdict::Scaled);
         let killed = |known: &mut Known<'_>| (known.code, known.is_interrupted) = (137, true);
         assert_eq!(decided(&resume(""), killed, &[]).0, Verdict::Node);
+        let lost = |known: &mut Known<'_>| (known.code, known.is_node_lost) = (137, true);
+        assert_eq!(decided(&resume(""), lost, &[]).0, Verdict::Node);
+        let done = |known: &mut Known<'_>| known.is_node_lost = true;
+        assert_eq!(decided(&resume(""), done, &[]).0, Verdict::Finished);
         let requeued = |known: &mut Known<'_>| (known.code, known.is_requeued) = (143, true);
         let (verdict, next) = decided(&resume(""), requeued, &[]);
         assert_eq!((verdict, next.is_ok()), (Verdict::Unknown, true));
@@ -395,6 +424,19 @@ mod tests {
             (true, Verdict::Timeout),
             (false, Verdict::Timeout)
         ]));
+    }
+
+    #[test]
+    fn five_lost_nodes_in_turn_end_the_run() {
+        let unfit = |known: &mut Known<'_>| {
+            (known.code, known.advanced) = (69, false);
+            known.unfit = Some("n4 did not pass its check".to_owned());
+        };
+        let before: Vec<AttemptEnd> = (0..4).map(|_| idle(Verdict::Node)).collect();
+        let (verdict, next) = decided(&resume(""), unfit, &before[1..]);
+        assert_eq!((verdict, next.is_ok()), (Verdict::Node, true));
+        let (_, next) = decided(&resume(""), unfit, &before);
+        assert!(next.expect_err("no").contains("5 starts in turn"));
     }
 
     #[test]

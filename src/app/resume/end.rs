@@ -1,7 +1,9 @@
 //! What follows a start that has ended.
 
+use std::collections::BTreeSet;
 use std::time::Duration;
 
+use super::lost::{beside, with_states};
 use super::{Start, decide, is_newer};
 use crate::app::error::{Error, failure};
 use crate::foundation::clock::now_ms;
@@ -10,7 +12,8 @@ use crate::job::{DependencyKind, JobId, JobState};
 use crate::launch::PlannedDependency;
 use crate::record::rundir::Reading;
 use crate::record::{
-    AttemptEnd, AttemptRecord, Checkpoint, EventKind, Next, NodeRecord, NodeState, Status, Verdict,
+    AttemptEnd, AttemptRecord, Checkpoint, Event, EventKind, Next, NodeRecord, NodeState, Status,
+    Verdict,
 };
 use crate::scheduler::{Scheduler, SchedulerError, Standing, Submission, script};
 
@@ -20,21 +23,33 @@ const PAUSE: Duration = Duration::from_secs(10);
 
 impl Start<'_> {
     /// Decides what follows, notes it, and sees to it.
-    pub(super) fn end(&self, code: i32, signals: &str) -> Result<(), Error> {
+    pub(super) fn end(&self, code: i32, signals: &str) -> Result<Next, Error> {
         let standing = self.standing();
         let mut reading = self.run.outcome(self.attempt);
         let status = self.status(&mut reading)?;
         let begun = reading.outcome.attempt.clone();
         let found = begun.as_ref().and_then(|attempt| attempt.found.clone());
         let checkpoint = self.newest_after(&reading);
+        let lost = self.lost_nodes(begun.as_ref());
         let known = decide::Known {
             code,
+            is_node_lost: lost.iter().any(|(_, state)| is_dead(state)),
             was_terminated: ["TERM", "INT"].iter().any(|name| signals.contains(name)),
             advanced: is_newer(checkpoint.as_ref(), found.as_ref()),
             ..self.known(&reading, &status, standing)
         };
         let (verdict, evidence) = decide::verdict(&known);
         let next = decide::next(&known, verdict, &self.ends());
+        let is_lost = verdict == Verdict::Node || verdict == Verdict::Unknown && known.is_requeued;
+        let lost = if is_lost { lost } else { Vec::new() };
+        let unfit = refusals(&reading.outcome.nodes).map(|(node, _)| node.to_owned());
+        let lost_names = lost.iter().map(|(name, _)| name.clone());
+        let lost_nodes: BTreeSet<String> = lost_names.chain(unfit).collect();
+        let stays = is_lost && !known.is_requeued && !known.was_terminated;
+        let follows = match next.is_ok() && stays && self.has_spares(&lost_nodes) {
+            true => Next::Restart,
+            false => self.next(next.is_ok()),
+        };
         let stops = reading
             .outcome
             .nodes
@@ -42,8 +57,9 @@ impl Start<'_> {
             .filter_map(|node| node.time_stop);
         let mut end = AttemptEnd {
             verdict,
-            evidence,
-            next: self.next(next.is_ok()),
+            evidence: with_states(evidence, &lost),
+            lost_nodes: lost_nodes.into_iter().collect(),
+            next: follows,
             why: next.unwrap_or_else(|why| why)
                 + &self.if_nothing_matches(verdict, checkpoint.as_ref()),
             at_ms: now_ms(),
@@ -65,10 +81,14 @@ impl Start<'_> {
         // First: a job that is put back into the queue is ended at once. Where it cannot be written the run continues all the same.
         let noted = note(&end);
         self.say(&end);
-        if end.next != Next::Requeue || known.is_requeued {
-            return Ok(noted?);
+        if end.next != Next::Requeue {
+            return Ok(noted.map(|()| end.next)?);
         }
-        if self.was_cancelled_meanwhile()? {
+        if known.is_requeued {
+            let scheduler = self.session.scheduler(self.plan.scheduler)?;
+            let exclusion = self.exclusion(&*scheduler, &end);
+            self.exclude(&*scheduler, exclusion, &mut end);
+        } else if self.was_cancelled_meanwhile()? {
             (end.verdict, end.next, end.why) = (
                 Verdict::Cancelled,
                 Next::Nothing,
@@ -84,7 +104,7 @@ impl Start<'_> {
             );
             self.say(&end);
         }
-        Ok(note(&end)?)
+        Ok(note(&end).map(|()| end.next)?)
     }
 
     /// Names the patterns that no file matches: nothing could be continued.
@@ -133,8 +153,6 @@ impl Start<'_> {
             .map_or_else(now_ms, |end| end.at_ms);
         let limit = self.context.time_limit;
         let save_at_ms = limit.map(|(end, lead)| end.saturating_sub(lead) * 1000);
-        // How often this job was requeued before, by the number of this start.
-        let requeues = self.attempt.attempt.saturating_sub(self.plan.first_attempt);
         let mut events = nodes.iter().flat_map(|node| &node.events);
         let hung = events.find(|event| event.kind == EventKind::HangEnded);
         let stops = nodes.iter().filter_map(|node| node.time_stop);
@@ -147,6 +165,8 @@ impl Start<'_> {
             time_was_up: save_at_ms.is_some_and(|at| ended_ms >= at),
             is_recorded: !nodes.is_empty(),
             scale: self.scale_asked(reading),
+            unfit: unfit(nodes),
+            is_node_lost: false,
             hung: hung.map(|event| event.detail.clone()),
             is_interrupted: nodes
                 .iter()
@@ -154,22 +174,27 @@ impl Start<'_> {
             all_epochs: nodes.iter().any(trained_all),
             was_terminated: false,
             is_preempted: standing.is_some_and(|it| it.is_preempted),
-            is_requeued: standing.is_some_and(|it| it.requeues > requeues),
+            is_requeued: standing.is_some_and(|it| it.requeues > requeues()),
             advanced: false,
             node_hours: self.node_hours(ended_ms),
         }
     }
 
+    pub(super) fn job(&self) -> Result<String, Error> {
+        self.job_name()
+            .ok_or_else(|| failure!(Internal, "the job does not know its id"))
+    }
+
     /// Puts the job back into the queue, or submits one that continues it.
     fn hand_back(&self, end: &mut AttemptEnd) -> Result<(), Error> {
         let scheduler = self.session.scheduler(self.plan.scheduler)?;
-        let job = self
-            .job_name()
-            .ok_or_else(|| failure!(Internal, "the job does not know its id"))?;
+        let job = self.job()?;
+        let exclusion = self.exclusion(&*scheduler, end);
         let scaled = self
             .scale_asked(&self.run.marks(self.attempt))
             .filter(|_| end.verdict == Verdict::Scaled);
         if scaled.is_none() && self.requeue(&*scheduler, &job)? {
+            self.exclude(&*scheduler, exclusion, end);
             return Ok(());
         }
         if self.plan.resources.array.is_some() {
@@ -187,6 +212,9 @@ impl Start<'_> {
         plan.first_attempt = self.attempt.attempt + 1;
         plan.first_output_is_own = plan.has_own_output();
         plan.output = record.output.clone().or(plan.output);
+        if let Some(Ok(nodes)) = &exclusion {
+            plan.resources.exclude = Some(beside(plan.resources.exclude.as_deref(), nodes));
+        }
         plan.resources.begin = None;
         plan.resources.depends = vec![PlannedDependency {
             kind: DependencyKind::AfterAny,
@@ -202,6 +230,7 @@ impl Start<'_> {
             run_dir: self.run.path(),
         };
         end.next = Next::Resubmit;
+        self.note_exclusion(exclusion, end);
         let submitted = match scheduler.submit(&submission) {
             // If the job is queued it notes its own id when it starts.
             Err(error) if error.may_be_queued() => {
@@ -224,7 +253,7 @@ impl Start<'_> {
     /// Puts the job back into the queue; `false`: another job is to be submitted. Only a clear refusal allows that: a controller that
     /// does not answer may have done it.
     fn requeue(&self, scheduler: &dyn Scheduler, job: &str) -> Result<bool, Error> {
-        let before = self.attempt.attempt.saturating_sub(self.plan.first_attempt);
+        let before = requeues();
         for _ in 0..TRIES {
             match scheduler.requeue(job) {
                 None => return Ok(false),
@@ -277,6 +306,33 @@ impl Start<'_> {
             .filter(|scale| Some(scale.asked_at_ms) != known);
         new.map(|scale| scale.nodes)
     }
+}
+
+/// How often this job was requeued before this start.
+fn requeues() -> u32 {
+    let count = std::env::var("SLURM_RESTART_COUNT").ok();
+    count.and_then(|count| count.parse().ok()).unwrap_or(0)
+}
+
+/// Whether a node in this state runs nothing: one that is drained still runs its jobs.
+fn is_dead(state: &str) -> bool {
+    state.contains("DOWN") || state.contains("NOT_RESPONDING") || state.ends_with('*')
+}
+
+/// The nodes that did not pass their check, so that the start ended, and what speaks against them.
+fn refusals(nodes: &[NodeRecord]) -> impl Iterator<Item = (&str, &str)> {
+    nodes.iter().flat_map(|node| {
+        let refused = |event: &&Event| event.kind == EventKind::NodeRefused;
+        let events = node.events.iter().filter(refused);
+        events.map(|event| (&*node.key.node, &*event.detail))
+    })
+}
+
+/// The same as text.
+fn unfit(nodes: &[NodeRecord]) -> Option<String> {
+    let all = refusals(nodes).map(|(node, why)| format!("{node} did not pass its check: {why}"));
+    let all: Vec<String> = all.collect();
+    (!all.is_empty()).then(|| all.join("; "))
 }
 
 /// Whether a node saw the last of the epochs end that its program announced.

@@ -3,12 +3,15 @@
 mod begin;
 mod decide;
 mod end;
+mod lost;
 mod scale;
 
 pub(crate) use scale::{Scaled, scale};
 
 use std::collections::BTreeSet;
 use std::time::Duration;
+
+use nix::sys::signal::{SigSet, Signal};
 
 use crate::app::error::{Error, failure};
 use crate::app::exec::context;
@@ -19,7 +22,7 @@ use crate::launch::Plan;
 use crate::node::supervise::Context;
 use crate::observe::checkpoint::Checkpoints;
 use crate::record::rundir::{Attempt, Reading, RunDir, StateDir};
-use crate::record::{AttemptEnd, Checkpoint, ExitStatus, Outcome, Status};
+use crate::record::{AttemptEnd, Checkpoint, ExitStatus, Next, Outcome, Status};
 use crate::scheduler::Standing;
 
 /// A file that was written so shortly before its program was killed may be half there, in milliseconds.
@@ -44,10 +47,19 @@ pub(crate) fn begin(session: &Session) -> Result<u8, Error> {
     Ok(0)
 }
 
+/// By this exit code the batch script learns that it is to begin again inside of its allocation.
+const AGAIN_HERE: u8 = 10;
+
 /// After the end mark: decides whether the run continues, and sees to it.
 pub(crate) fn again(session: &Session, code: i32, signals: &str) -> Result<u8, Error> {
-    Start::open(session)?.end(code, signals)?;
-    Ok(0)
+    // A scheduler that puts the job back into the queue gives what is left of it a moment. Before any thread is there.
+    let mut term = SigSet::empty();
+    term.add(Signal::SIGTERM);
+    let _ = term.thread_block();
+    let next = Start::open(session)?.end(code, signals)?;
+    let is_here =
+        next == Next::Restart && !context().plan.is_some_and(|plan| plan.scheduler.is_local());
+    Ok(if is_here { AGAIN_HERE } else { 0 })
 }
 
 impl<'a> Start<'a> {

@@ -499,6 +499,12 @@ pub(crate) struct Exec {
     /// Decide what follows a start that ended with this exit code, see to it, and end
     #[arg(long, hide = true, value_name = "CODE")]
     pub(crate) again: Option<i32>,
+    /// Look whether this node is fit for the plan's command, print what is found, and end
+    #[arg(long, hide = true)]
+    pub(crate) check_node: bool,
+    /// Say why the command is not started, and end
+    #[arg(long, hide = true, value_name = "WHY")]
+    pub(crate) refused: Option<String>,
     /// Signals that the job got
     #[arg(long, hide = true, value_name = "NAMES", default_value = "")]
     pub(crate) signals: String,

@@ -82,6 +82,9 @@ fn daemon_families(node: &Node) -> Vec<Family> {
     let help = "Samples that the disk did not take.";
     let dropped = real(store.dropped_samples);
     one("dlrun_daemon_dropped_samples", Counter, dropped, help);
+    let help = "Starts of runs before which the node did not pass its check, since the daemon was started.";
+    let failed = real(node.checks_failed);
+    one("dlrun_node_check_failures", Counter, failed, help);
     let help = "Things that do not work; `dlrun doctor` names them.";
     one("dlrun_daemon_problems", Gauge, real(problems), help);
     families

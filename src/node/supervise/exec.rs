@@ -67,10 +67,13 @@ pub fn exec(prepared: Prepared) -> Result<ExitStatus, CommandError> {
     let time_limit = TimeLimit::of(&prepared.context);
     let plan = prepared.context.plan.as_ref();
     let has_steps = plan.is_some_and(|plan| plan.scheduler.has_steps());
+    let is_refused = prepared.is_refused;
     let handover = Handover {
         context: prepared.context,
         container: prepared.container,
         is_runtime: prepared.is_runtime,
+        is_refused,
+        unfit: prepared.unfit,
         command: Process {
             pid: number,
             start_time_ticks: monitor::start_time_ticks(number).unwrap_or(0),

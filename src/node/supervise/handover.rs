@@ -20,6 +20,11 @@ pub(super) struct Handover {
     pub(super) container: Option<ContainerRecord>,
     /// True where the command's first process is the container's runtime, so that its words can be distinguished from the command's.
     pub(super) is_runtime: bool,
+    /// What speaks against this node, and whether the start ends for it.
+    #[serde(default)]
+    pub(super) unfit: Vec<String>,
+    #[serde(default)]
+    pub(super) is_refused: bool,
     /// The command's first process.
     pub(super) command: Process,
     pub(super) supervisor: u32,

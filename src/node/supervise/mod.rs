@@ -9,6 +9,7 @@
 //! itself.
 
 mod account;
+mod check;
 mod conditions;
 mod container;
 mod context;

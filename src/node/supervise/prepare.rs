@@ -5,13 +5,14 @@ use std::ffi::OsString;
 use std::path::PathBuf;
 use std::time::Duration;
 
+use super::check;
 use super::container::{Entry, NoEntry, enter};
 use super::context::{Context, INTERNAL};
 use super::events;
 use super::writer::{Job, Writer};
 use crate::foundation::clock::now_ms;
 use crate::image::flags::Container;
-use crate::job::RunId;
+use crate::job::{NodeCheck, RunId};
 use crate::observe::monitor;
 use crate::record::{ContainerRecord, ExitStatus, NodeRecord, NodeState};
 
@@ -42,15 +43,41 @@ pub struct Prepared {
     pub(super) is_runtime: bool,
     /// The file in which the command reports events.
     pub(super) events: Option<PathBuf>,
+    /// What speaks against this node, and whether the start ends for it.
+    pub(super) unfit: Vec<String>,
+    pub(super) is_refused: bool,
 }
 
 impl Prepared {
+    /// Looks at the node, where the plan asks for that. On a node that is not fit the command is replaced by one that says so and
+    /// fails; ranks hear it from the meeting of the nodes.
+    #[must_use]
+    pub fn checked(mut self) -> Self {
+        let plan = self.context.plan.as_ref();
+        let mode = plan.map(|plan| plan.node_check).unwrap_or_default();
+        let is_distributed = plan.is_some_and(|plan| plan.launcher.is_distributed());
+        self.unfit = check::check(&self.context);
+        self.is_refused = mode == NodeCheck::Fail && !self.unfit.is_empty();
+        let why = check::said(&self.context.node, &self.unfit);
+        if self.is_refused && is_distributed {
+            self.sets.push((check::VARIABLE.into(), why.into()));
+        } else if self.is_refused {
+            let own = std::env::current_exe().unwrap_or_else(|_| "dlrun".into());
+            let words = ["exec", "--refused", &why].map(OsString::from);
+            self.argv = std::iter::once(own.into_os_string()).chain(words).collect();
+            self.is_runtime = false;
+        }
+        self
+    }
+
     /// What the user must know before the command starts. The ranks of an MPI program say it themselves.
     #[must_use]
-    pub fn warnings(&self) -> &[String] {
+    pub fn warnings(&self) -> Vec<String> {
         let own = self.container.as_ref().filter(|_| self.is_runtime);
-        own.map(|container| &*container.warnings)
-            .unwrap_or_default()
+        let own = own.map(|container| container.warnings.clone());
+        let is_warned = !self.unfit.is_empty() && !self.is_refused;
+        let unfit = is_warned.then(|| check::said(&self.context.node, &self.unfit));
+        own.unwrap_or_default().into_iter().chain(unfit).collect()
     }
 }
 
@@ -90,6 +117,8 @@ pub fn prepare(
         container: None,
         is_runtime: bare > 0,
         events,
+        unfit: Vec::new(),
+        is_refused: false,
     };
     let plan = prepared.context.plan.as_ref();
     if plan.is_some_and(|plan| plan.launcher.is_distributed()) {

@@ -230,17 +230,26 @@ impl Watch {
             segment_due: Due::new(record_pause, SEGMENT_PAUSE_MAX),
             handover,
         };
-        if watch.handover.resumes {
-            watch.take_over(resumed);
-        } else if let Some(why) = watch
-            .handover
-            .container
-            .as_ref()
-            .and_then(|it| it.gpu_missing.clone())
-        {
-            watch.account.note(EventKind::GpuMissing, why);
+        match watch.handover.resumes {
+            true => watch.take_over(resumed),
+            false => watch.note_what_was_found(),
         }
         watch
+    }
+
+    /// What was found before the command started.
+    fn note_what_was_found(&mut self) {
+        let container = self.handover.container.as_ref();
+        if let Some(why) = container.and_then(|it| it.gpu_missing.clone()) {
+            self.account.note(EventKind::GpuMissing, why);
+        }
+        let kind = match self.handover.is_refused {
+            true => EventKind::NodeRefused,
+            false => EventKind::NodeUnfit,
+        };
+        for why in std::mem::take(&mut self.handover.unfit) {
+            self.account.note(kind, why);
+        }
     }
 
     /// What two readings of one series may be apart, in milliseconds.

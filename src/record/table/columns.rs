@@ -232,7 +232,9 @@ columns! {
         verdict: Optional TEXT from "attempt.record ->> '$.end.verdict'";
         /// What shows that.
         evidence: Optional TEXT from "attempt.record ->> '$.end.evidence'";
-        /// What followed: `nothing`, `requeue`, `resubmit` (another job) or `restart` (on the same machine).
+        /// The nodes that it lost: a list of names.
+        lost_nodes: Optional JSON from "attempt.record -> '$.end.lost_nodes'";
+        /// What followed: `nothing`, `requeue`, `resubmit` (another job) or `restart` (in the same job).
         next: Optional TEXT from "attempt.record ->> '$.end.next'";
         /// Why that followed, or why not.
         why: Optional TEXT from "attempt.record ->> '$.end.why'";

@@ -123,7 +123,7 @@ impl Adapter for Dialect {
         script::ON_EACH.to_owned()
     }
 
-    fn hosts(&self) -> &'static str {
+    fn hosts(&self, _plan: &Plan) -> &'static str {
         "dlrun_list=$(IFS=,; echo \"${dlrun_hosts[*]}\")\nexport DLRUN_HOSTS=$dlrun_list DLRUN_TASKS="
     }
 

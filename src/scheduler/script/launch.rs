@@ -37,7 +37,7 @@ pub(super) fn command(script: &mut String, plan: &Plan) {
     if starter.is_some() {
         // Before what hands the environment to other nodes.
         script.push_str(GROUP);
-        let _ = writeln!(script, "{}", adapter.hosts());
+        let _ = writeln!(script, "{}", adapter.hosts(plan));
     }
     script.push_str(&adapter.before_command(plan));
     let shape = Shape::for_plan(plan);

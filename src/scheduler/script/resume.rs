@@ -17,10 +17,10 @@ pub(super) fn begin(script: &mut String, plan: &Plan) {
 
 /// What ends the function `finish`.
 pub(super) fn in_finish(plan: &Plan) -> &'static str {
-    if plan.resume.is_some() {
-        "    again \"$1\"\n"
-    } else {
-        ""
+    match plan.resume {
+        Some(_) if plan.resources.spares > 0 => AGAIN_HERE,
+        Some(_) => "    again \"$1\"\n",
+        None => "",
     }
 }
 
@@ -58,10 +58,22 @@ pub(super) fn command(
     }
 }
 
+/// With spare nodes the script may begin again inside of the allocation, in the environment that its scheduler gave it. A signal that
+/// is ignored could not be caught there.
+const AGAIN_HERE: &str = r#"    again "$1"
+    if [ $? = 10 ]; then
+        local given
+        exec 9<&-
+        mapfile -d '' given < "/proc/$$/environ"
+        trap - TERM INT HUP QUIT USR1 USR2
+        exec env -i "${given[@]}" DLRUN_RUN_ID="$DLRUN_RUN_ID" /bin/bash "$0"
+    fi
+"#;
+
 /// A state directory or a scheduler that hangs holds nothing up for long.
 const BEGIN: &str = r#"
 # What earlier starts of this run left, and how long this one has.
-dlrun_stop= dlrun_stop_code=75
+dlrun_stop= dlrun_stop_code=75 dlrun_use=
 again() { # again CODE: decides whether the run continues, and sees to it
     [ -n "$dlrun_exe" ] && [ -n "$DLRUN_RUN_ID" ] && [ -z "$dlrun_stop" ] || return 0
     PATH=$dlrun_path:${PBS_O_PATH:-/usr/bin} timeout -k 5 300 "$dlrun_exe" exec --again "$1" --signals "${dlrun_asked:-}" < /dev/null
@@ -78,6 +90,7 @@ dlrun_ask() { # asks dlrun what this start begins with; fails where there is no 
         ok) code=0 ;;
         stop) dlrun_stop=$value ;;
         code) dlrun_stop_code=$value ;;
+        use) dlrun_use=$value ;;
         DLRUN_RESUME_FROM | DLRUN_TIME_LEFT | DLRUN_END | DLRUN_LEAD | DLRUN_*_NODES | DLRUN_GLOBAL_BATCH | DLRUN_ACCUM_STEPS)
             export "$line"
             ;;

@@ -33,6 +33,17 @@ const VARIABLES: [(&str, &str); 12] = [
     ("SBATCH_TIMELIMIT", "walltime"),
 ];
 
+/// Of a job with spare nodes dlrun says which are in use.
+const IN_USE: &str = r#"[ -n "$dlrun_use" ] || refuse 75 'dlrun does not say which nodes are in use'
+export DLRUN_HOSTS=$dlrun_use DLRUN_TASKS=
+dlrun_use_count=${dlrun_use//[!,]/},
+dlrun_use_count=${#dlrun_use_count}"#;
+
+/// Starts inside of an allocation take numbers too, which `SLURM_RESTART_COUNT` does not count.
+const NEXT_NUMBER: &str = r#"dlrun_taken=" $(timeout -k 1 20 ls "$DLRUN_STATE_DIR/runs/${DLRUN_RUN_ID:-none}" 2> /dev/null | tr '\n' ' ')"
+while [[ $dlrun_taken == *" $DLRUN_ELEMENT.$DLRUN_ATTEMPT "* ]]; do DLRUN_ATTEMPT=$((DLRUN_ATTEMPT + 1)); done
+"#;
+
 impl Adapter for Known {
     fn kind(&self) -> SchedulerKind {
         SchedulerKind::Slurm
@@ -98,8 +109,13 @@ impl Adapter for Known {
             let first = plan.first_attempt;
             format!("[ -z \"${{SLURM_JOB_ID:-}}\" ] || export DLRUN_ATTEMPT=$(({first} + ${{SLURM_RESTART_COUNT:-0}}))\n")
         });
+        let number = if plan.resources.spares > 0 {
+            NEXT_NUMBER
+        } else {
+            ""
+        };
         format!(
-            "{DEFAULT_IDENTITY}{}{steps}{MINT}",
+            "{DEFAULT_IDENTITY}{}{steps}{MINT}{number}",
             attempt.unwrap_or_default()
         )
     }
@@ -110,10 +126,17 @@ impl Adapter for Known {
         let own_file = format!("{stem}.%n.out");
         let own_file = (!plan.launcher.is_distributed()).then_some(&*own_file);
         let words = srun::on_each_node(Shape::for_plan(plan), own_file);
-        format!("{} {}", quoted_words(&words), srun::NODES)
+        format!(
+            "{} {}",
+            quoted_words(&words),
+            srun::nodes(plan.resources.spares)
+        )
     }
 
-    fn hosts(&self) -> &'static str {
+    fn hosts(&self, plan: &Plan) -> &'static str {
+        if plan.resources.spares > 0 {
+            return IN_USE;
+        }
         "export DLRUN_HOSTS=$SLURM_JOB_NODELIST DLRUN_TASKS=$SLURM_TASKS_PER_NODE"
     }
 

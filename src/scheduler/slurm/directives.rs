@@ -18,6 +18,10 @@ pub(super) fn directives(plan: &Plan) -> Vec<String> {
         // After a lost node or a preemption Slurm starts the job again itself, whatever `JobRequeue` says.
         options.push("--requeue".to_owned());
     }
+    if plan.resources.spares > 0 {
+        // The job outlives a node that is lost, and begins again on those that are left.
+        options.push("--no-kill".to_owned());
+    }
     // Of several `--export` the last counts, so there is one.
     let inherit = export::for_script(plan);
     let own =
@@ -93,7 +97,7 @@ fn range(plan: &Plan) -> String {
         Some(elastic) if plan.scaled_to.is_none() => {
             format!("{}-{}", elastic.nodes.0, elastic.nodes.1)
         }
-        _ => plan.resources.nodes.to_string(),
+        _ => (plan.resources.nodes + plan.resources.spares).to_string(),
     }
 }
 

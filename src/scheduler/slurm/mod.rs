@@ -8,6 +8,7 @@ mod export;
 mod gres;
 mod handed_through;
 mod ids;
+mod nodes;
 mod own;
 mod reasons;
 mod sacct;
@@ -110,6 +111,14 @@ impl Scheduler for Slurm {
 
     fn requeue(&self, job: &str) -> Option<Result<(), SchedulerError>> {
         Some(standing::requeue(&self.commands, job))
+    }
+
+    fn out_of_order(&self, nodes: &str) -> Option<Vec<(String, String)>> {
+        nodes::out_of_order(&self.commands, nodes)
+    }
+
+    fn exclude(&self, job: &str, nodes: &[String]) -> Option<Result<(), SchedulerError>> {
+        Some(nodes::exclude(&self.commands, job, nodes))
     }
 
     fn resize(&self, job: &JobId, nodes: u32) -> Option<Result<(), SchedulerError>> {

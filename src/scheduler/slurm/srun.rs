@@ -3,12 +3,21 @@
 use crate::job::{gpus_on_node, kind_and_count};
 use crate::launch::Shape;
 
-/// All nodes that the job got, as shell words: `dlrun render FILE | sbatch -N3` may give it others than the plan has.
-pub(super) const NODES: &str = r#""--nodes=$SLURM_JOB_NUM_NODES" "--ntasks=$SLURM_JOB_NUM_NODES""#;
+/// The nodes of a step, as shell words: all that the job got, since `dlrun render FILE | sbatch -N3` may give it others than the plan
+/// has; of a job with spare ones those in use.
+pub(super) fn nodes(spares: u32) -> &'static str {
+    match spares {
+        0 => r#""--nodes=$SLURM_JOB_NUM_NODES" "--ntasks=$SLURM_JOB_NUM_NODES""#,
+        // A step that lost a node counts as running for a while, and has the CPUs of the others (22.05).
+        _ => {
+            r#"--overlap "--nodes=$dlrun_use_count" "--ntasks=$dlrun_use_count" "--nodelist=$dlrun_use""#
+        }
+    }
+}
 
 /// `srun` and its options for one dlrun on every node. It takes the CPUs and GPUs of all tasks of its node, since it starts one
 /// program that has the node's whole share. Each node's output goes to its own file, which the node itself opens; without `output`
-/// it goes to the job's, through `srun`. Behind these words stand [`NODES`].
+/// it goes to the job's, through `srun`. Behind these words stand [`nodes`].
 pub(super) fn on_each_node(shape: Shape<'_>, output: Option<&str>) -> Vec<String> {
     let mut argv = vec!["srun".to_owned(), "--ntasks-per-node=1".to_owned()];
     match (shape.cpus_per_task, shape.tasks) {

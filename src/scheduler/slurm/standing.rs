@@ -6,12 +6,7 @@ use crate::scheduler::{SchedulerError, Standing};
 
 /// How a job stands; `None`: Slurm gave no answer.
 pub(super) fn standing(slurm: &Commands, job: &str) -> Option<Standing> {
-    let ran = slurm
-        .tool("scontrol")
-        .args(["-o", "show", "job", job])
-        .run()
-        .ok()?;
-    read(&ran.require_success("scontrol").ok()?.stdout)
+    read(&shown(slurm, ["job", job])?)
 }
 
 /// Puts the job back into the queue. Slurm ends what is left of it at once.
@@ -30,7 +25,18 @@ pub(super) fn resize(slurm: &Commands, job: &str, nodes: u32) -> Result<(), Sche
     scontrol(slurm, &words, &format!("give job {job} {nodes} nodes"))
 }
 
-fn scontrol(slurm: &Commands, words: &[&str], what: &str) -> Result<(), SchedulerError> {
+/// What `scontrol` prints of something; `None`: it gives no answer.
+pub(super) fn shown(slurm: &Commands, words: [&str; 2]) -> Option<String> {
+    let ran = slurm
+        .tool("scontrol")
+        .args(["-o", "show"])
+        .args(words)
+        .run();
+    Some(ran.ok()?.require_success("scontrol").ok()?.stdout)
+}
+
+/// Changes something by `scontrol`; `what` it is, for its failure.
+pub(super) fn scontrol(slurm: &Commands, words: &[&str], what: &str) -> Result<(), SchedulerError> {
     let ran = slurm.tool("scontrol").args(words).run();
     let is_silent = ran
         .as_ref()

@@ -21,11 +21,18 @@ use crate::job::{ArraySpec, SchedulerKind};
 pub static TORQUE: Dialect = Dialect {
     kind: SchedulerKind::Torque,
     name: "Torque",
-    lacks: &[Lack {
-        key: "exclude",
-        why: "Torque cannot leave out nodes",
-        instead: "name the nodes that you want with `resources.nodelist`, or a property of theirs with `resources.constraint`",
-    }],
+    lacks: &[
+        Lack {
+            key: "spares",
+            why: "Torque ends a job that loses a node",
+            instead: "leave it out: the run continues in another job",
+        },
+        Lack {
+            key: "exclude",
+            why: "Torque cannot leave out nodes",
+            instead: "name the nodes that you want with `resources.nodelist`, or a property of theirs with `resources.constraint`",
+        },
+    ],
     check,
     typed_gpus: |kind, count| {
         (

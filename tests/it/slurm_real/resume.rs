@@ -148,6 +148,40 @@ while [ $n -lt 60 ]; do sleep 1; n=$((n + 1)); [ "$RANK" != 0 ] || echo "Epoch $
     assert_eq!(scale("2").code, 66, "it is over");
 }
 
+/// Lets one of three nodes of a run die: it continues on the others, though that node is back before.
+pub(crate) fn let_a_run_lose_a_node() {
+    let user = User::new();
+    let script = r#"mkdir -p kept; n=0; [ -z "$DLRUN_RESUME_FROM" ] || n=$(cat "$DLRUN_RESUME_FROM"); echo begins on $SLURM_JOB_NODELIST at $n
+while [ $n -lt 20 ]; do sleep 1; n=$((n + 1)); [ "$RANK" != 0 ] || { echo $n > kept/new.tmp; mv kept/new.tmp kept/$n; }; done; echo end"#;
+    let text = format!(
+        "[run]\n{}\nlauncher = \"ddp\"\n[resources]\nnodes = {{ min = 2, max = 3 }}\nexclude = \"n1\"\ntasks_per_node = 1\n\
+         cpus_per_task = 1\nwalltime = \"10m\"\n[resume]\ncheckpoints = [\"kept/*\"]\n[elastic]\n",
+        sh(script)
+    );
+    let submitted = user.submit(&user.write("loses.toml", &text));
+    let begins = || {
+        submitted
+            .text()
+            .contains("begins on n[2-4] at 0")
+            .then_some(())
+    };
+    until("a start on three nodes", 60, begins);
+    let node = super::Mortal;
+    super::Mortal::cluster("kill");
+    let continues = || {
+        submitted
+            .text()
+            .contains("the next start keeps off n4")
+            .then_some(())
+    };
+    until("the end of the start", 120, continues);
+    drop(node);
+    assert_eq!(user.wait(&submitted.run), 0, "{}", submitted.text());
+    let shown = user.show(&submitted.run);
+    assert_eq!(shown["attempts"][0]["end"]["lost_nodes"][0], "n4");
+    assert_eq!(shown["attempts"][1]["hosts"], "n[2-3]", "{shown:#}");
+}
+
 /// Requeues a run at random moments; it must end as if nobody had.
 pub(crate) fn interrupt_at_random(times: usize, mut below: impl FnMut(usize) -> usize) {
     let user = User::new();

@@ -86,6 +86,7 @@ fn a_job_in_its_time_limit_is_a_timeout() {
 #[ignore = "soak tier: tests/run soak"]
 fn a_job_whose_node_dies_is_a_node_failure() {
     slurm_real::let_a_node_die();
+    slurm_real::resume::let_a_run_lose_a_node();
 }
 
 #[test]

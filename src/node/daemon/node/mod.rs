@@ -40,6 +40,8 @@ pub(crate) struct Node {
     /// How often each process was looked at for a job of others, where the site wants them.
     looks: HashMap<u32, u8>,
     pub(crate) problems: Vec<String>,
+    /// Starts of runs before which this node did not pass its check, since the daemon was started.
+    pub(crate) checks_failed: u64,
 }
 
 impl Node {
@@ -62,6 +64,7 @@ impl Node {
             cost: DaemonCost::default(),
             clocks: None,
             steps: Steps::since(booted_at_ms()),
+            checks_failed: 0,
             ticks_since_fold: 0,
             looks: HashMap::new(),
             problems,

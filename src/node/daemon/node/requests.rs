@@ -270,9 +270,15 @@ impl Node {
         let watched = self.registered_by(connection)?;
         watched.weight = weight;
         let sample = watched.sample(report.as_ref(), true);
+        let is_unfit = ending
+            .record
+            .events
+            .iter()
+            .any(|event| event.kind.is_of_node());
         watched.end(ending);
         let record = Box::new(watched.record());
         let measured = Box::new(Response::Measured(Box::new(watched.measured())));
+        self.checks_failed += u64::from(is_unfit);
         self.recorder.tick(vec![(node, sample)]);
         self.recorder.end(End {
             node,

@@ -44,6 +44,7 @@ struct Brought {
     share: NodeShare,
     likeness: Likeness,
     skew_ms: i64,
+    unfit: Option<String>,
 }
 
 #[derive(Default)]
@@ -190,6 +191,7 @@ impl First {
             share,
             skew_ms,
             likeness,
+            unfit,
         } = join
         else {
             return Err(refused());
@@ -203,6 +205,7 @@ impl First {
             share,
             likeness,
             skew_ms,
+            unfit,
         };
         self.take_in(node, brought, stream.clone());
         Ok((node, skew_ms, reader))
@@ -224,8 +227,11 @@ impl First {
             return;
         }
         state.has_started = true;
+        let unfit = state.brought.values();
+        let unfit: Vec<&str> = unfit.filter_map(|node| node.unfit.as_deref()).collect();
+        let unfit = (!unfit.is_empty()).then(|| unfit.join("; "));
         let shares = state.brought.values().map(|brought| &brought.share);
-        if let Some(why) = without_ports(shares) {
+        if let Some(why) = unfit.or_else(|| without_ports(shares)) {
             drop(state);
             return self.refuse(why);
         }
@@ -357,6 +363,7 @@ mod tests {
             gpus: vec!["0".into()],
             cpus: vec![0, 1],
             likeness: Likeness::default(),
+            unfit: None,
         }
     }
 

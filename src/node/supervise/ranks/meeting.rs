@@ -125,6 +125,10 @@ fn alone(agenda: &Agenda, news: &Sender<News>, said: &Receiver<ToFirst>) -> io::
         nodes.push(share);
         held.extend(ports);
     }
+    if let Some(why) = agenda.newcomer.unfit.clone() {
+        let _ = news.send(News::Failed(why));
+        return Ok(());
+    }
     if let Some(why) = without_ports(nodes.iter()) {
         return Err(io::Error::other(why));
     }

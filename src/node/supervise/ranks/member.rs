@@ -152,6 +152,8 @@ pub(super) struct Newcomer {
     pub(super) gpus: Vec<String>,
     pub(super) cpus: Vec<u32>,
     pub(super) likeness: Likeness,
+    /// Why this node is not fit, where no rank is to start then.
+    pub(super) unfit: Option<String>,
 }
 
 impl Newcomer {
@@ -226,6 +228,7 @@ impl Newcomer {
             share: share.clone(),
             skew_ms: network.clock_skew_ms,
             likeness: self.likeness.clone(),
+            unfit: self.unfit.clone(),
         }))?;
         reader.get_mut().trust()?;
         Ok(Member {

@@ -37,6 +37,9 @@ pub(super) enum ToFirst {
         /// By how much its clock is ahead of the first node's.
         skew_ms: i64,
         likeness: Likeness,
+        /// Why its node is not fit, where no rank is to start then.
+        #[serde(default)]
+        unfit: Option<String>,
     },
     Fell(Fall),
     Over,

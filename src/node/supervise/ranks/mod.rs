@@ -35,6 +35,7 @@ use processes::{Process, Processes, Start};
 use report::Report;
 pub(super) use report::reported;
 
+use super::check;
 use super::context::Context;
 use super::events;
 use super::output::inherited_file;
@@ -145,6 +146,7 @@ fn agenda(group: &Group, context: &Context, launch: &dyn Launch) -> Agenda {
             true => Likeness::default(),
             false => Likeness::of_node(plan, gpus.len()),
         },
+        unfit: std::env::var(check::VARIABLE).ok(),
         gpus,
         cpus: cpus
             .into_iter()

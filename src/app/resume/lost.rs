@@ -1,0 +1,192 @@
+//! Nodes that a start lost, and how the next one keeps off them.
+
+use std::collections::BTreeSet;
+
+use super::Start;
+use crate::foundation::diagnostic::chain;
+use crate::launch::hosts;
+use crate::record::{AttemptEnd, AttemptRecord};
+use crate::scheduler::{Scheduler, adapter_for, script};
+
+/// What the next start is to keep off, or why it does not; each as the end of a sentence.
+pub(super) type Exclusion = Result<Vec<String>, String>;
+
+impl Start<'_> {
+    /// The list of this job's nodes, as its scheduler writes it.
+    fn hosts(&self) -> Option<String> {
+        std::env::var("SLURM_JOB_NODELIST").ok()
+    }
+
+    /// The nodes of this start: those of its job; with spare ones as many as are asked for, first those that no start lost.
+    ///
+    /// # Errors
+    /// Too few are left.
+    pub(super) fn in_use(&self, ends: &[AttemptEnd]) -> Result<Option<String>, String> {
+        let list = self.hosts();
+        let wanted = self.plan.resources.nodes as usize;
+        let Some(all) = list.as_deref().and_then(hosts) else {
+            return Ok(list);
+        };
+        if self.plan.resources.spares == 0 {
+            return Ok(list);
+        }
+        let lost: BTreeSet<&String> = ends.iter().flat_map(|end| &end.lost_nodes).collect();
+        let broken = self.out_of_order(list.as_deref());
+        let is_well = |node: &&String| broken.iter().all(|(name, _)| name != *node);
+        let mut left: Vec<&String> = all.iter().filter(is_well).collect();
+        left.sort_by_key(|node| lost.contains(node));
+        left.truncate(wanted);
+        if left.len() < wanted {
+            return Err(format!(
+                "{} of the job's {} nodes are left",
+                left.len(),
+                all.len()
+            ));
+        }
+        let chosen = all.iter().filter(|node| left.contains(node)).cloned();
+        Ok(Some(chosen.collect::<Vec<_>>().join(",")))
+    }
+
+    /// Whether the job still has enough nodes without those that this start lost; the node of the batch script cannot be one of them.
+    pub(super) fn has_spares(&self, lost: &BTreeSet<String>) -> bool {
+        let all = self
+            .hosts()
+            .and_then(|list| hosts(&list))
+            .unwrap_or_default();
+        let before = self.ends();
+        let before: BTreeSet<&String> = before.iter().flat_map(|end| &end.lost_nodes).collect();
+        let left = all
+            .iter()
+            .filter(|node| !lost.contains(*node) && !before.contains(node));
+        let is_enough = left.count() >= self.plan.resources.nodes as usize;
+        self.plan.resources.spares > 0 && is_enough && !lost.contains(&self.context.node)
+    }
+
+    /// The nodes of a start that its scheduler has out of order now, each with its state.
+    pub(super) fn lost_nodes(&self, start: Option<&AttemptRecord>) -> Vec<(String, String)> {
+        self.out_of_order(start.and_then(|start| start.hosts.as_deref()))
+    }
+
+    fn out_of_order(&self, list: Option<&str>) -> Vec<(String, String)> {
+        let found = list.and_then(|list| {
+            let scheduler = self.session.scheduler(self.plan.scheduler).ok()?;
+            scheduler.out_of_order(list)
+        });
+        found.unwrap_or_default()
+    }
+
+    /// What the next start is to keep off: all that the run lost, not only this start.
+    pub(super) fn exclusion(
+        &self,
+        scheduler: &dyn Scheduler,
+        end: &AttemptEnd,
+    ) -> Option<Exclusion> {
+        let before = self.ends();
+        let all = before.iter().chain([end]).flat_map(|end| &end.lost_nodes);
+        let all: BTreeSet<&String> = all.collect();
+        let lost: Vec<String> = all.into_iter().cloned().collect();
+        (!lost.is_empty()).then(|| self.may_exclude(scheduler, &lost).map(|()| lost))
+    }
+
+    /// Whether the run has another place: a job that keeps off the only nodes that suit it waits for ever.
+    fn may_exclude(&self, scheduler: &dyn Scheduler, lost: &[String]) -> Result<(), String> {
+        if !self.plan.exclude_lost_nodes {
+            return Err("the setting `resume.exclude_nodes` is off".to_owned());
+        }
+        let mut plan = self.plan.clone();
+        plan.resources.depends.clear();
+        plan.resources.begin = None;
+        plan.resources.exclude = Some(beside(plan.resources.exclude.as_deref(), lost));
+        match scheduler.test(&plan, &script::render(&plan)) {
+            Some(Ok(_)) => Ok(()),
+            Some(Err(error)) => Err(format!(
+                "without this node the job could not run ({})",
+                chain(&error).join(": ")
+            )),
+            None => Err(format!(
+                "{} has no option that keeps a job off a node",
+                adapter_for(plan.scheduler).name()
+            )),
+        }
+    }
+
+    /// Keeps the job, which waits again, off the nodes, and notes what became of that.
+    pub(super) fn exclude(
+        &self,
+        scheduler: &dyn Scheduler,
+        exclusion: Option<Exclusion>,
+        end: &mut AttemptEnd,
+    ) {
+        let exclude =
+            |nodes: Vec<String>| match self.job().map(|job| scheduler.exclude(&job, &nodes)) {
+                Ok(Some(Ok(()))) => Ok(nodes),
+                Ok(Some(Err(error))) => Err(chain(&error).join(": ")),
+                Ok(None) => Err("a waiting job cannot be changed".to_owned()),
+                Err(error) => Err(error.message()),
+            };
+        self.note_exclusion(exclusion.map(|exclusion| exclusion.and_then(exclude)), end);
+    }
+
+    /// Adds what becomes of the nodes that the start lost to why the run continues.
+    pub(super) fn note_exclusion(&self, exclusion: Option<Exclusion>, end: &mut AttemptEnd) {
+        let lost = end.lost_nodes.join(", ");
+        let text = match exclusion {
+            Some(_) if lost.is_empty() => return,
+            None => return,
+            Some(Ok(_)) => format!("the next start keeps off {lost}"),
+            Some(Err(why)) => format!("{lost} may be used again: {why}"),
+        };
+        self.session.output.job_note(&text);
+        end.why = format!("{}; {text}", end.why);
+    }
+
+    /// Says in the job's output that it is again on nodes that an earlier start lost.
+    pub(super) fn say_lost_before(&self, own: Option<&str>, ends: &[AttemptEnd]) {
+        let own = own.and_then(hosts).unwrap_or_default();
+        for (number, end) in ends.iter().enumerate() {
+            let again = end.lost_nodes.iter().filter(|lost| own.contains(*lost));
+            let again: Vec<&str> = again.map(String::as_str).collect();
+            if !again.is_empty() {
+                let text = format!(
+                    "start {} of this run lost {}, where this one runs again",
+                    number + 1,
+                    again.join(", ")
+                );
+                self.session.output.job_warning(&text);
+            }
+        }
+    }
+}
+
+/// A list of nodes with others that are not in it behind it.
+pub(super) fn beside(list: Option<&str>, more: &[String]) -> String {
+    let known = list.and_then(hosts).unwrap_or_default();
+    let new = more.iter().filter(|node| !known.contains(node)).cloned();
+    let list = list.map(str::to_owned).into_iter();
+    list.chain(new).collect::<Vec<_>>().join(",")
+}
+
+/// `n4 is DOWN+NOT_RESPONDING`, behind what shows that a node was lost.
+pub(super) fn with_states(evidence: String, lost: &[(String, String)]) -> String {
+    let states = lost
+        .iter()
+        .map(|(name, state)| format!("{name} is {state}"));
+    std::iter::once(evidence)
+        .chain(states)
+        .collect::<Vec<_>>()
+        .join("; ")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn lost_nodes_are_added_to_the_list_once() {
+        let lost = ["n4".to_owned(), "n9".to_owned()];
+        assert_eq!(beside(None, &lost), "n4,n9");
+        assert_eq!(beside(Some("n[1-4]"), &lost), "n[1-4],n9");
+        let states = [("n4".to_owned(), "DOWN".to_owned())];
+        assert_eq!(with_states("lost".to_owned(), &states), "lost; n4 is DOWN");
+    }
+}

@@ -1,0 +1,107 @@
+//! `scontrol -o show node LIST`: which nodes of a job are out of order; and `scontrol update JobId=ID ExcNodeList=LIST`, which keeps a
+//! waiting job off them.
+
+use super::standing::{scontrol, shown};
+use super::{Commands, scontrol_pairs};
+use crate::scheduler::SchedulerError;
+
+/// States and flags of a node that Slurm gives no job, or that does not answer (`scontrol(1)`, `sinfo(1)`).
+const OUT_OF_ORDER: [&str; 9] = [
+    "DOWN",
+    "NOT_RESPONDING",
+    "DRAIN",
+    "DRAINED",
+    "DRAINING",
+    "FAIL",
+    "FAILING",
+    "ERROR",
+    "INVALID_REG",
+];
+
+/// Nodes of a list (`n[1-3]`) that are out of order, each with its state; `None`: Slurm gives no answer.
+pub(super) fn out_of_order(slurm: &Commands, nodes: &str) -> Option<Vec<(String, String)>> {
+    let text = shown(slurm, ["node", nodes])?;
+    Some(text.lines().filter_map(read).collect())
+}
+
+fn read(record: &str) -> Option<(String, String)> {
+    let pairs = scontrol_pairs(record);
+    let value = |key| pairs.iter().find(|(known, _)| *known == key);
+    let ((_, name), (_, state)) = (value("NodeName")?, value("State")?);
+    // `*` behind a state: it does not answer.
+    let mut words = state.split('+');
+    let is_it = words.any(|word| word.ends_with('*') || OUT_OF_ORDER.contains(&word));
+    is_it.then(|| ((*name).to_owned(), (*state).to_owned()))
+}
+
+/// Keeps a waiting job off these nodes, beside those that it keeps off already.
+pub(super) fn exclude(slurm: &Commands, job: &str, nodes: &[String]) -> Result<(), SchedulerError> {
+    let mut all = excluded(&shown(slurm, ["job", job]).unwrap_or_default());
+    all.extend(nodes.iter().cloned());
+    let words = [
+        "update".to_owned(),
+        format!("JobId={job}"),
+        format!("ExcNodeList={}", all.join(",")),
+    ];
+    let words = words.each_ref().map(String::as_str);
+    scontrol(
+        slurm,
+        &words,
+        &format!("keep job {job} off {}", nodes.join(", ")),
+    )
+}
+
+/// What a job keeps off already, as Slurm writes it.
+fn excluded(record: &str) -> Vec<String> {
+    let pairs = scontrol_pairs(record);
+    let list = pairs.iter().find(|(key, _)| *key == "ExcNodeList");
+    let list = list.filter(|(_, list)| !list.is_empty() && *list != "(null)");
+    list.map(|(_, list)| (*list).to_owned())
+        .into_iter()
+        .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn nodes_that_are_down_or_silent_or_drained_are_out_of_order() {
+        // Of Slurm 22.05.8, shortened.
+        let line = |state: &str| {
+            format!(
+                "NodeName=n4 Arch=x86_64 OS=Linux 6.18 #1 SMP State={state} ThreadsPerCore=1 Reason=Not responding [slurm@now]"
+            )
+        };
+        for state in [
+            "DOWN+NOT_RESPONDING",
+            "MIXED+NOT_RESPONDING",
+            "IDLE+DRAIN",
+            "DOWN*",
+            "ALLOCATED+FAIL",
+        ] {
+            let expected = ("n4".to_owned(), state.to_owned());
+            assert_eq!(read(&line(state)), Some(expected));
+        }
+        for state in [
+            "IDLE",
+            "MIXED",
+            "ALLOCATED",
+            "IDLE+POWERED_DOWN",
+            "MIXED+COMPLETING",
+            "IDLE+MAINTENANCE",
+        ] {
+            assert_eq!(read(&line(state)), None, "{state}");
+        }
+        assert_eq!(read("Node n9 not found"), None);
+    }
+
+    #[test]
+    fn what_a_job_keeps_off_already_is_kept() {
+        assert_eq!(
+            excluded("JobId=7 ReqNodeList=(null) ExcNodeList=n[1-2],n9 NodeList="),
+            ["n[1-2],n9"]
+        );
+        assert!(excluded("JobId=7 ExcNodeList=(null) NodeList=n3").is_empty());
+    }
+}
