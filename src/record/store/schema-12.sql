@@ -60,3 +60,6 @@ CREATE TRIGGER attempt_numbered AFTER UPDATE ON attempt WHEN NEW.change_seq IS N
     UPDATE change SET last = last + 1;
     UPDATE attempt SET change_seq = (SELECT last FROM change) WHERE id = NEW.id;
 END;
+
+-- Share of the time of steps in which they waited for data, as the program states it.
+ALTER TABLE node ADD COLUMN step_data_wait_ratio REAL;
