@@ -108,29 +108,33 @@ def checkpoint():
     return phase("checkpoint")
 
 
-def step(number, of=None, epoch=None, seconds=None, **metrics):
-    """Report one step. ``seconds`` is how long it took."""
+def step(number, of=None, epoch=None, seconds=None, data_seconds=None, **metrics):
+    """Report one step. ``seconds`` is how long it took, ``data_seconds`` how long of that it waited for data."""
     metrics.pop("step_seconds", None)
-    _write(metrics, dict(step=number, of=of, epoch=epoch, step_seconds=seconds))
+    _write(metrics, dict(step=number, of=of, epoch=epoch, step_seconds=seconds, data_seconds=data_seconds))
 
 
 def steps(batches, epoch=None, of=None):
     """Go through the batches of an epoch and report the steps: ``for images, labels in steps(loader, epoch=3): ...``.
 
-    It reports the mean time of the steps since its last report, twice a second at most.
+    It reports the mean time of the steps since its last report, and how long of it they waited for ``batches``, twice a
+    second at most.
     """
     if of is None:
         try:
             of = len(batches)
         except Exception:  # noqa: BLE001 - an iterator, or a loader that does not know
             of = None
-    begun, reported = time.perf_counter(), 0
+    begun = now = time.perf_counter()
+    reported, waited = 0, 0.0
     for number, batch in enumerate(batches, 1):
+        waited += time.perf_counter() - now
         yield batch
         now = time.perf_counter()
         if now - begun >= _STEP_PAUSE or number == of:
-            step(number, of=of, epoch=epoch, seconds=(now - begun) / (number - reported))
-            begun, reported = now, number
+            count = number - reported
+            step(number, of=of, epoch=epoch, seconds=(now - begun) / count, data_seconds=waited / count)
+            begun, reported, waited = now, number, 0.0
 
 
 class KerasCallback(object):

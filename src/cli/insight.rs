@@ -59,6 +59,11 @@ fn add_timing(timing: &Timing, rows: &mut Rows) {
         let (count, source) = (steps.steps, source_text(steps.source));
         let text = format!("{median} median, 95% within {p95} ({count} steps, {source})");
         rows.add("step", text);
+        let wait = steps.data_wait_ratio;
+        rows.add_known(
+            "data wait",
+            wait.map(|ratio| format!("{:.1}% of step time", ratio * 100.0)),
+        );
     } else if let Some(seconds) = timing.step_seconds_stated {
         rows.add("step", format!("{} (the last one printed)", short(seconds)));
     }

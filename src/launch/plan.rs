@@ -123,6 +123,15 @@ impl PlannedResources {
         )
     }
 
+    /// Tasks of each of so many nodes, where the scheduler does not say: as even as they can be, the first ones have more.
+    #[must_use]
+    pub fn tasks_of_nodes(&self, nodes: u32) -> Vec<u32> {
+        let most = nodes.saturating_mul(self.tasks_per_node.max(1));
+        let all = self.tasks.map_or(most, |tasks| tasks.min(most));
+        let of_node = |at| all / nodes + u32::from(at < all % nodes);
+        (0..nodes).map(of_node).collect()
+    }
+
     /// Whether a key under `[resources]`, or `name`, has a value, wherever it came from; `None` for keys that are not looked at.
     #[must_use]
     pub fn has(&self, key: &str) -> Option<bool> {

@@ -85,10 +85,8 @@ pub fn variables_kept(plan: &Plan) -> Vec<&str> {
 /// A meeting of as many nodes, at addresses that are nobody's (RFC 5737).
 fn example(plan: &Plan) -> Meeting {
     let resources = &plan.resources;
-    let mut left = resources.tasks.unwrap_or(u32::MAX);
-    let node = |at: u32| {
-        let ranks = resources.tasks_per_node.max(1).min(left.max(1));
-        left = left.saturating_sub(ranks);
+    let tasks = resources.tasks_of_nodes(resources.nodes.max(1));
+    let node = |(at, ranks): (u32, u32)| {
         let last = u8::try_from(at % 254 + 1).unwrap_or(1);
         NodeShare {
             host: format!("node{at}"),
@@ -102,7 +100,7 @@ fn example(plan: &Plan) -> Meeting {
     };
     Meeting {
         name: "RUN.0.0".to_owned(),
-        nodes: (0..resources.nodes.max(1)).map(node).collect(),
+        nodes: (0..).zip(tasks).map(node).collect(),
         roles: plan.roles,
     }
 }

@@ -211,6 +211,10 @@ pub struct StepTimes {
     pub median_seconds: f64,
     /// 95th percentile, in seconds, exact to 2 %.
     pub p95_seconds: f64,
+    /// Share of the time of steps in which they waited for data, 0 to 1, over those of which the program stated both. `None` where it
+    /// did not.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub data_wait_ratio: Option<f64>,
 }
 
 /// All that was recognised so far.

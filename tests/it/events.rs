@@ -257,7 +257,7 @@ callback.on_train_end()
     let seconds: Vec<_> = epochs(&record).into_iter().collect();
     assert_eq!(
         seconds,
-        [(1, Some(3.0)), (2, Some(2.5)), (3, None), (4, Some(1.5))]
+        [(1, Some(5.0)), (2, Some(2.5)), (3, None), (4, Some(1.5))]
     );
     let second = &progress["epochs"][1];
     assert_eq!(

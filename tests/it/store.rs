@@ -145,6 +145,7 @@ fn progress() -> Progress {
             steps: 900,
             median_seconds: 0.003,
             p95_seconds: 0.004,
+            data_wait_ratio: Some(0.25),
         }),
         throughput: Some(Throughput {
             value: 812.5,

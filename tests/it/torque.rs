@@ -553,6 +553,27 @@ fn mpirun_is_told_the_hosts() {
 }
 
 #[test]
+fn uneven_tasks_go_where_the_server_gave_their_cpus() {
+    let env = TestEnv::new();
+    // The second part of the request is the first node.
+    let _ = torque(
+        &env,
+        &RUNS.replace("n1\\nn1\\nn2\\nn2\\n", "n2\\nn2\\nn1\\nn1\\nn1\\nn1\\n"),
+    );
+    let _ = env.fake("mpirun").hook("echo \"$1 $2\"; cat \"$4\"");
+    let resources = "nodes = 2\ntasks = 3\ncpus_per_task = 2";
+    let file = job(&env, "true", "launcher = \"mpi\"", resources);
+    let script = env.dlrun(["render"]).arg(&file).run().code(0).text();
+    assert!(script.contains("-l nodes=1:ppn=4+1:ppn=2\n"), "{script}");
+    let id = submitted(&env, &file);
+    wait_for("the job's end", || {
+        env.run_dir(&id).join("0.0/end.json").exists()
+    });
+    let output = fs::read_to_string(env.jobs().join("job-14.out")).expect("the output");
+    assert_eq!(output, "-np 3\nn2\nn1\nn1\n");
+}
+
+#[test]
 fn a_directory_beside_an_output_without_the_job_id_stays_the_users() {
     let env = TestEnv::new();
     let _ = torque(&env, RUNS);

@@ -50,6 +50,8 @@ impl Rate {
 pub(super) struct Facts<'a> {
     /// Seconds per step.
     pub(super) step_seconds: Option<f64>,
+    /// Seconds of them in which the step waited for data.
+    pub(super) data_seconds: Option<f64>,
     /// A rate of training.
     pub(super) throughput: Option<Rate>,
     /// True where the program prints either of the two, whichever is above 1, as bars do: the other one, printed

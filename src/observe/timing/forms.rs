@@ -51,6 +51,8 @@ pub(super) struct Program {
     others: Vec<&'static str>,
     /// Names of the time of a step; where `other_times` has parts of names, any other duration is one too.
     step_times: Vec<&'static str>,
+    /// Names of the part of it in which the step waited for data.
+    data_times: Vec<&'static str>,
     other_times: Option<&'static str>,
     /// What is put before the names of figures of an evaluation.
     evaluated: &'static str,
@@ -117,6 +119,7 @@ fn read_table(text: &'static str) -> Vec<Program> {
             Some(("weight:", _)) => program.weight = Some(Weight::Bare),
             Some(("others:", names)) => program.others = list(names),
             Some(("step-times:", names)) => program.step_times = list(names),
+            Some(("data-times:", names)) => program.data_times = list(names),
             Some(("other-times:", names)) => program.other_times = Some(names),
             Some(("renamed:", names)) => program.renamed = list(names),
             Some(("evaluated:", prefix)) => program.evaluated = prefix,
@@ -589,6 +592,9 @@ impl Program {
                 // The mean of several steps stands behind the time of the last.
                 let stated = scan::duration(from).map_or(value, |(seconds, _)| seconds);
                 facts.step_seconds = Some(mean.map_or(stated, |(mean, _)| mean));
+            } else if self.data_times.contains(&name) {
+                let stated = scan::duration(from).map_or(value, |(seconds, _)| seconds);
+                facts.data_seconds = Some(mean.map_or(stated, |(mean, _)| mean));
             } else if let Some((rate, scope)) =
                 of_name.or(unit.map(|(unit, _)| (unit, Scope::Global)))
             {
@@ -686,6 +692,31 @@ mod tests {
             (ends(&[1, 2, 3]), ends(&[20, 40, 60]), ends(&[100, 101])),
             (3, 0, 0)
         );
+    }
+
+    #[test]
+    fn wait_for_data_is_the_mean_where_that_is_printed() {
+        let torchvision =
+            "Epoch: [0]  [ 10/469]  eta: 0:00:10  loss: 2.3  time: 0.5  data: 0.05  max mem: 9";
+        let imagenet = "Epoch: [0][ 10/782]\tTime  0.794 ( 1.044)\tData  0.097 ( 0.104)\tLoss 6.02e+00 (6.37e+00)";
+        let mmengine = "mmengine - INFO - Epoch(train)  [1][ 10/1563]  lr: 1.0e-03  eta: 0:18:23  time: 0.1414  data_time: 0.0077  loss: 5.34";
+        let detectron = "  eta: 0:03:35  iter: 19  total_loss: 1.364  time: 0.3637  last_time: 0.3  data_time: 0.1102  last_data_time: 0.2";
+        let timm = "Train: 0 [   0/1251 (  0%)]  Loss: 6.96 (6.96)  Time: 3.59s, 285.05/s  (3.5s, 285.05/s)  LR: 1.0e-06  Data: 1.4 (1.3)";
+        for (name, text, expected) in [
+            ("pytorch", torchvision, (0.5, 0.05)),
+            ("pytorch", imagenet, (1.044, 0.104)),
+            ("mmengine", mmengine, (0.1414, 0.0077)),
+            ("detectron2", detectron, (0.3637, 0.1102)),
+            ("timm", timm, (3.5, 1.3)),
+        ] {
+            let program = PROGRAMS.iter().find(|it| it.name == name).unwrap();
+            let (mut known, mut read) = (Known::new(Arc::clone(program)), None);
+            let redrawn = false;
+            known.read(&Line { text, redrawn }, &mut |event| {
+                read = event.facts.step_seconds.zip(event.facts.data_seconds);
+            });
+            assert_eq!(read, Some(expected), "{text}");
+        }
     }
 
     #[test]

@@ -55,7 +55,11 @@ impl Pace {
             .step_seconds
             .filter(|seconds| warm && is_time(*seconds))
         {
-            self.stated.add(seconds, steps.unwrap_or(1));
+            let steps = steps.unwrap_or(1);
+            self.stated.add(seconds, steps);
+            if let Some(waited) = facts.data_seconds {
+                self.stated.add_wait(seconds, waited, steps);
+            }
         }
         if let Some((from, to)) = last.and_then(|last| last.at_ms).zip(at_ms) {
             // Lines that were read at one go have one time: the steps between such readings share it.

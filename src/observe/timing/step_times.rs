@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use super::event::MAX_SECONDS;
 use crate::record::{StepTimes, TimeSource};
 
 /// Width of a bucket: a value is known to 1 % either way.
@@ -12,6 +13,8 @@ const BUCKET: f64 = 1.02;
 pub(super) struct Histogram {
     buckets: BTreeMap<i32, u64>,
     total: u64,
+    /// Seconds of the steps whose wait for data is known, and of that wait.
+    waits: Option<(f64, f64)>,
 }
 
 impl Histogram {
@@ -28,6 +31,20 @@ impl Histogram {
         let bucket = (seconds.ln() / BUCKET.ln()).round() as i32;
         *self.buckets.entry(bucket).or_default() += count;
         self.total += count;
+    }
+
+    /// Takes in that each of `count` steps of `seconds` waited `waited` seconds of them for data; no step waits longer than it takes.
+    pub(super) fn add_wait(&mut self, seconds: f64, waited: f64, count: u64) {
+        if seconds > 0.0 && seconds <= MAX_SECONDS && (0.0..=seconds).contains(&waited) {
+            #[expect(
+                clippy::cast_precision_loss,
+                reason = "counts of steps stay far below 2^53"
+            )]
+            let count = count as f64;
+            let (all, known) = self.waits.get_or_insert_default();
+            *all += seconds * count;
+            *known += waited * count;
+        }
     }
 
     /// The duration below which the share `part`, 0 to 1, of all lies.
@@ -53,6 +70,7 @@ impl Histogram {
             steps: self.total,
             median_seconds: self.quantile(0.5)?,
             p95_seconds: self.quantile(0.95)?,
+            data_wait_ratio: self.waits.map(|(all, waited)| waited / all),
         })
     }
 }
@@ -77,6 +95,19 @@ mod tests {
             (summary.p95_seconds / 0.95 - 1.0).abs() < 0.02,
             "{summary:?}"
         );
+    }
+
+    #[test]
+    fn wait_for_data_is_a_share_of_the_steps_that_state_it() {
+        let mut times = Histogram::default();
+        times.add(1.0, 20);
+        times.add_wait(1.0, 0.1, 10);
+        times.add_wait(2.0, 1.0, 5);
+        for (seconds, waited) in [(1.0, 1.5), (1.0, -0.1), (1.0, f64::NAN), (0.0, 0.0)] {
+            times.add_wait(seconds, waited, 1);
+        }
+        let summary = times.summary(TimeSource::Stated).expect("steps");
+        assert_eq!(summary.data_wait_ratio, Some(0.3));
     }
 
     #[test]

@@ -65,3 +65,6 @@ END;
 ALTER TABLE node ADD COLUMN expected_end_ms INTEGER;
 ALTER TABLE node ADD COLUMN expected_end_earliest_ms INTEGER;
 ALTER TABLE node ADD COLUMN expected_end_latest_ms INTEGER;
+
+-- Share of the time of steps in which they waited for data, as the program states it.
+ALTER TABLE node ADD COLUMN step_data_wait_ratio REAL;

@@ -349,6 +349,8 @@ columns! {
         step_median_seconds: Part REAL in "/record/progress/step_times" as "median_seconds";
         /// 95th percentile of the time of a step, exact to 2 %.
         step_p95_seconds: Part REAL in "/record/progress/step_times" as "p95_seconds";
+        /// Share of the time of steps in which they waited for data, 0 to 1, as the program states it.
+        step_data_wait_ratio: Optional REAL in "/record/progress/step_times" as "data_wait_ratio";
         /// The last rate printed.
         throughput: Part REAL in "/record/progress/throughput" as "value";
         /// Its unit: `samples/s`, `tokens/s`, `steps/s`, ...

@@ -110,6 +110,11 @@ fn timed(figures: &mut Figures, timing: &Timing) {
         let (source, p95) = (steps.source.as_str(), duration(steps.p95_seconds));
         let more = format!("median, {source}; p95 {p95}");
         figures.add("step", Some(duration(steps.median_seconds)), &more);
+        figures.add(
+            "data wait",
+            steps.data_wait_ratio.map(percent),
+            "of step time, as the program states it",
+        );
     }
     if let Some(rate) = timing.samples_per_second {
         let from = match rate.from {

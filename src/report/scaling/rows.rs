@@ -64,6 +64,7 @@ impl Series {
             column!("Batch, ms", point => point.batch_seconds.map(|seconds| short(seconds * 1e3))),
             column!("Step median, ms", point => point.step_median_seconds.map(|seconds| short(seconds * 1e3))),
             column!("Step p95, ms", point => point.step_p95_seconds.map(|seconds| short(seconds * 1e3))),
+            column!("Data wait", point => point.data_wait_ratio.map(|ratio| format!("{:.1} %", ratio * 100.0))),
             column!("First epoch longer by, s", point => point.first_extra_seconds.map(short)),
             column!("Slowest rank", point => point.straggler_ratio.map(|ratio| format!("{ratio:.2}×"))),
             column!(format!("Speed-up from {one}"), point => gain(point, point.from_one.as_ref())),

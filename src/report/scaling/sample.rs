@@ -52,6 +52,8 @@ pub struct Sample {
     pub(super) rate_from: Option<&'static str>,
     /// Median and 95th percentile of a step, in seconds.
     pub(super) step_seconds: Option<(f64, f64)>,
+    /// Share of the time of steps in which they waited for data.
+    pub(super) data_wait_ratio: Option<f64>,
     pub(super) first_extra_seconds: Option<f64>,
     /// Time of the slowest rank over the median of the ranks, and whether by steps or epochs.
     pub(super) straggler: Option<(f64, &'static str)>,
@@ -163,6 +165,7 @@ impl Sample {
             step_seconds: timing
                 .steps
                 .map(|steps| (steps.median_seconds, steps.p95_seconds)),
+            data_wait_ratio: timing.steps.and_then(|steps| steps.data_wait_ratio),
             first_extra_seconds: times.first_seconds.map(|first| first - times.mean_seconds),
             straggler: Straggler::among(nodes().flat_map(|node| &node.ranks))
                 .map(|straggler| (straggler.ratio, straggler.of)),

@@ -107,6 +107,8 @@ pub struct Point {
     pub step_median_seconds: Option<f64>,
     /// The same of the 95th percentile.
     pub step_p95_seconds: Option<f64>,
+    /// Median over the runs of the share of step time, 0 to 1, in which the program says that it waited for data.
+    pub data_wait_ratio: Option<f64>,
     /// By how much the first epoch was longer.
     pub first_extra_seconds: Option<f64>,
     /// Time of the slowest rank over the median of the ranks, the median over the runs; by the steps of all, or by the epochs of all.
@@ -315,6 +317,7 @@ fn point(samples: &[&Sample], speed: impl Fn(&Sample) -> Option<f64>) -> Point {
             .map(|(rate, batch)| real(batch) / rate),
         step_median_seconds: middle(&|sample| sample.step_seconds.map(|step| step.0)),
         step_p95_seconds: middle(&|sample| sample.step_seconds.map(|step| step.1)),
+        data_wait_ratio: middle(&|sample| sample.data_wait_ratio),
         first_extra_seconds: middle(&|sample| sample.first_extra_seconds),
         straggler_ratio: median(slowest().map(|(ratio, _)| ratio).collect())
             .filter(|_| of_one_kind),

@@ -66,6 +66,7 @@ impl Validity {
         let throttled_runs = count(&|sample| Some(sample.conditions.throttled_seconds? > 0.0));
         for (name, is_known) in [
             ("steps", has(|sample| sample.step_seconds.is_some())),
+            ("data wait", has(|sample| sample.data_wait_ratio.is_some())),
             (
                 "straggler spread of the ranks",
                 has(|sample| sample.straggler.is_some()),

@@ -30,7 +30,14 @@ pub(super) fn requested(plan: &Plan) -> Vec<Flag> {
 /// `2:ncpus=8:mpiprocs=4:ngpus=2:mem=65536mb`: a chunk is what the job gets on one node, so there are as many as
 /// nodes. Named nodes have a chunk each.
 fn select(resources: &PlannedResources) -> String {
-    let tasks = resources.tasks_per_node;
+    let chunk = |tasks| chunk(resources, tasks);
+    options::nodes(resources, chunk, |host, chunk| {
+        format!("1{chunk}:host={host}")
+    })
+}
+
+/// What a node with so many tasks has.
+fn chunk(resources: &PlannedResources, tasks: u32) -> String {
     let mut chunk = String::new();
     let mut add = |name: &str, value: Option<String>| {
         if let Some(value) = value {
@@ -66,7 +73,7 @@ fn select(resources: &PlannedResources) -> String {
         let (name, value) = part.split_once('=').unwrap_or((part, "True"));
         add(name, Some(value.to_owned()));
     }
-    options::nodes(resources, &chunk, |host| format!("1{chunk}:host={host}"))
+    chunk
 }
 
 /// `scatter`: chunks that fit would else share a node. `exclhost`: the whole host, not only its virtual node.
@@ -121,6 +128,15 @@ mod tests {
             ..bare()
         };
         assert_eq!(select(&tasks), "1:ncpus=4:mpiprocs=4:mem=8192mb");
+        let uneven = PlannedResources {
+            nodes: 3,
+            tasks: Some(5),
+            tasks_per_node: 2,
+            cpus_per_task: Some(4),
+            ..bare()
+        };
+        let expected = "2:ncpus=8:mpiprocs=2:ompthreads=4+1:ncpus=4";
+        assert_eq!(select(&uneven), expected);
         let named = PlannedResources {
             nodes: 2,
             cpus_per_task: Some(8),

@@ -54,6 +54,7 @@ pub static OPENPBS: Dialect = Dialect {
     reserves_by_queue: true,
     gives_whole_nodes: false,
     index: "PBS_ARRAY_INDEX",
+    lists_cpus: false,
     pbsdsh: "--",
     words: Words {
         scheduler: SchedulerKind::OpenPbs.as_str(),

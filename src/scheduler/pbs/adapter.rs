@@ -124,7 +124,8 @@ impl Adapter for Dialect {
     }
 
     fn hosts(&self, _plan: &Plan) -> &'static str {
-        "dlrun_list=$(IFS=,; echo \"${dlrun_hosts[*]}\")\nexport DLRUN_HOSTS=$dlrun_list DLRUN_TASKS="
+        "dlrun_list=$(IFS=,; echo \"${dlrun_hosts[*]}\")\nexport DLRUN_HOSTS=$dlrun_list\n\
+         dlrun_list=$(IFS=,; echo \"${dlrun_tasks[*]}\")\nexport DLRUN_TASKS=$dlrun_list"
     }
 
     fn ranks(&self, plan: &Plan) -> String {

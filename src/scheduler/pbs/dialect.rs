@@ -26,6 +26,8 @@ pub struct Dialect {
     pub(in crate::scheduler) gives_whole_nodes: bool,
     /// The variable that holds the index of an array's element in its job.
     pub(in crate::scheduler) index: &'static str,
+    /// Whether the list of a job's nodes has a line for each CPU, else for each task.
+    pub(in crate::scheduler) lists_cpus: bool,
     /// Options of `pbsdsh` before the words.
     pub(in crate::scheduler) pbsdsh: &'static str,
     /// What its commands say where they do nothing.

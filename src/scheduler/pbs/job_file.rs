@@ -57,13 +57,13 @@ pub(in crate::scheduler) fn check(
             .push(problem.hinted("`afterok` waits for the whole array"));
     }
     let nodes = resources.fewest_nodes();
+    let possible = nodes..=nodes.saturating_mul(resources.tasks_on_each(nodes));
     if resources
         .tasks
-        .is_some_and(|tasks| tasks != nodes * resources.tasks_on_each(nodes))
+        .is_some_and(|tasks| !possible.contains(&tasks))
     {
-        let why = format!(
-            "{shown} gives each node the same number of tasks, and {nodes} nodes cannot have so many"
-        );
+        let (least, most) = possible.into_inner();
+        let why = format!("{nodes} nodes of {shown} have {least} to {most} tasks together");
         found.refuse(spec, "tasks", &why, "write `nodes` and `tasks_per_node`");
     }
     let of_tasks = resources

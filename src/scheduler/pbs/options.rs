@@ -82,16 +82,24 @@ pub(in crate::scheduler) fn resources<const N: usize>(
     named.filter_map(|(name, value)| Some(Flag::resource(name, value?)))
 }
 
-/// The nodes of a job: each by its name, or so many that are alike.
+/// The nodes of a job: each by its name, or so many that are alike. `each`: what a node with so many tasks has.
 pub(in crate::scheduler) fn nodes(
     resources: &PlannedResources,
-    each: &str,
-    named: impl Fn(&str) -> String,
+    each: impl Fn(u32) -> String,
+    named: impl Fn(&str, &str) -> String,
 ) -> String {
-    let Some(list) = &resources.nodelist else {
-        return format!("{}{each}", resources.nodes);
+    let tasks = resources.tasks_of_nodes(resources.nodes);
+    let nodes: Vec<String> = match &resources.nodelist {
+        Some(list) => list
+            .split([',', '+'])
+            .zip(tasks)
+            .map(|(host, tasks)| named(host, &each(tasks)))
+            .collect(),
+        None => tasks
+            .chunk_by(|one, other| one == other)
+            .map(|alike| format!("{}{}", alike.len(), each(alike[0])))
+            .collect(),
     };
-    let nodes: Vec<String> = list.split([',', '+']).map(named).collect();
     nodes.join("+")
 }
 

@@ -20,8 +20,29 @@ pub(in crate::scheduler) fn identity(plan: &Plan, dialect: &Dialect) -> String {
         "DLRUN_ATTEMPT=0",
         &format!("DLRUN_ATTEMPT={}", plan.first_attempt),
     );
-    format!("{}{identity}{MINT}{attempt}", output(plan, dialect))
+    let tasks = tasks(plan, dialect);
+    format!("{}{identity}{tasks}{MINT}{attempt}", output(plan, dialect))
 }
+
+/// How many tasks each node has, where not all have as many: the scheduler chose which node is which part of the request.
+fn tasks(plan: &Plan, dialect: &Dialect) -> String {
+    let resources = &plan.resources;
+    let asked = resources.tasks_of_nodes(resources.nodes);
+    if asked.first() == asked.last() {
+        return String::new();
+    }
+    let cpus = resources.cpus_per_task.unwrap_or(1);
+    let lines = if dialect.lists_cpus { cpus } else { 1 };
+    TASKS.replace("@LINES@", &lines.to_string())
+}
+
+const TASKS: &str = r#"# Tasks of each node: its lines in the list of nodes.
+dlrun_tasks=()
+for dlrun_host in "${dlrun_hosts[@]}"; do
+    dlrun_task=$(grep -cxF -- "$dlrun_host" "$PBS_NODEFILE") || dlrun_task=0
+    dlrun_tasks+=($((dlrun_task / @LINES@)))
+done
+"#;
 
 /// The job's output goes to its file from here on, where people follow it. The scheduler brings its own copy only at the
 /// end; what it says there itself (`job killed: walltime 6 exceeded limit 4`) stays apart.
@@ -116,8 +137,8 @@ fi
 pub(in crate::scheduler) fn before(plan: &Plan, dialect: &Dialect) -> String {
     let directory = directory(plan, dialect);
     if plan.launcher == Launcher::Mpi {
-        let tasks = plan.resources.tasks_per_node.to_string();
-        return directory + &MACHINES.replace("@TASKS@", &tasks);
+        let tasks = plan.resources.tasks_per_node;
+        return directory + &MACHINES.replace("@TASKS@", &tasks.to_string());
     }
     if !plan.launcher.runs_on_each_node() {
         return String::new();
@@ -143,7 +164,8 @@ pub(in crate::scheduler) fn after(plan: &Plan) -> &'static str {
 /// The words before the ranks of an MPI program. Open MPI, MPICH and Intel MPI all know `-machinefile`; without it those
 /// that were built without PBS start all ranks on one node.
 pub(in crate::scheduler) fn ranks(plan: &Plan) -> String {
-    let ranks = u64::from(plan.resources.nodes) * u64::from(plan.resources.tasks_per_node);
+    let tasks = plan.resources.tasks_of_nodes(plan.resources.nodes);
+    let ranks: u64 = tasks.into_iter().map(u64::from).sum();
     format!("mpirun -np {ranks} -machinefile \"$dlrun_dir/machines\"")
 }
 
@@ -164,9 +186,9 @@ rm -rf -- "$dlrun_dir"
 mkdir -m 700 -- "$dlrun_dir" || refuse 73 "the directory $dlrun_dir cannot be made"
 "#;
 
-const MACHINES: &str = r#"for dlrun_host in "${dlrun_hosts[@]}"; do
-    for ((dlrun_task = 0; dlrun_task < @TASKS@; dlrun_task++)); do
-        echo "$dlrun_host"
+const MACHINES: &str = r#"for dlrun_at in "${!dlrun_hosts[@]}"; do
+    for ((dlrun_task = 0; dlrun_task < ${dlrun_tasks[dlrun_at]:-@TASKS@}; dlrun_task++)); do
+        echo "${dlrun_hosts[dlrun_at]}"
     done
 done > "$dlrun_dir/machines"
 "#;

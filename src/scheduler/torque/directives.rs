@@ -55,9 +55,14 @@ pub(super) fn output_line(plan: &Plan) -> Option<Flag> {
 /// `2:ppn=8:gpus=2:fast`, or `n1:ppn=8+n2:ppn=8` where nodes are named. `ppn` are the CPUs of all tasks of a node; `procs`
 /// beside it would be refused.
 fn nodes(resources: &PlannedResources) -> String {
+    let each = |tasks| each_node(resources, tasks);
+    options::nodes(resources, each, |host, each| format!("{host}{each}"))
+}
+
+/// What a node with so many tasks has.
+fn each_node(resources: &PlannedResources, tasks: u32) -> String {
     let mut each = String::new();
-    let cpus =
-        u64::from(resources.tasks_per_node) * u64::from(resources.cpus_per_task.unwrap_or(1));
+    let cpus = u64::from(tasks) * u64::from(resources.cpus_per_task.unwrap_or(1));
     if cpus > 1 || resources.cpus_per_task.is_some() {
         each.push_str(&format!(":ppn={cpus}"));
     }
@@ -70,7 +75,7 @@ fn nodes(resources: &PlannedResources) -> String {
     if let Some(properties) = &resources.constraint {
         each.push_str(&format!(":{properties}"));
     }
-    options::nodes(resources, &each, |host| format!("{host}{each}"))
+    each
 }
 
 /// `-t` knows lists and ranges, and no steps: `1-9:2` is a bad request.

@@ -50,6 +50,7 @@ pub static TORQUE: Dialect = Dialect {
     gives_whole_nodes: true,
     index: "PBS_ARRAYID",
     // It starts one program per node.
+    lists_cpus: true,
     pbsdsh: "-u",
     words: Words {
         scheduler: SchedulerKind::Torque.as_str(),

@@ -4,10 +4,18 @@
 use std::fs;
 use std::path::Path;
 
+use serde_json::json;
+
 use super::cluster::User;
+use crate::apptainer_real::place::base_sandbox;
 use crate::support::skip;
 
 fn trains(framework: &str, ranks: usize) {
+    trains_with(framework, ranks, &[]);
+}
+
+/// The same with other lines in the job file, each in place of one that it has.
+fn trains_with(framework: &str, ranks: usize, other: &[(&str, String)]) {
     let variable = format!("DLRUN_TEST_{}_PYTHON", framework.to_uppercase());
     let Ok(python) = std::env::var(&variable) else {
         skip(&format!("{variable} names no Python with {framework}"));
@@ -17,10 +25,11 @@ fn trains(framework: &str, ranks: usize) {
     let jobs = Path::new(env!("CARGO_MANIFEST_DIR")).join("jobs/distributed");
     for name in [format!("{framework}.toml"), format!("{framework}_train.py")] {
         let text = fs::read_to_string(jobs.join(&name)).expect("it is there");
-        user.write(
-            &name,
-            &text.replace("\"python3\"", &format!("\"{python}\"")),
-        );
+        let own = other
+            .iter()
+            .filter(|_| name.ends_with("toml"))
+            .fold(text, |text, (line, other)| text.replace(line, other));
+        user.write(&name, &own.replace("\"python3\"", &format!("\"{python}\"")));
     }
     let file = user.path(&format!("{framework}.toml"));
     let checked = user
@@ -50,6 +59,27 @@ fn pytorch_trains_with_equal_weights_on_all_ranks() {
 }
 
 #[test]
+#[ignore = "needs slurmctld, PyTorch and Apptainer: docs/testing.md"]
+fn pytorch_trains_under_torchrun_in_containers() {
+    let Ok(python) = std::env::var("DLRUN_TEST_PYTORCH_PYTHON") else {
+        // It says what is missing.
+        return trains("pytorch", 4);
+    };
+    let environment = Path::new(&python).ancestors().nth(2);
+    let image = format!(
+        "path = {}\nbind = [{}]",
+        json!(base_sandbox()),
+        json!(environment)
+    );
+    let launcher = "launcher = \"torchrun\"\n\n[framework]".to_owned();
+    trains_with(
+        "pytorch",
+        4,
+        &[("none = true", image), ("[framework]", launcher)],
+    );
+}
+
+#[test]
 #[ignore = "needs slurmctld and JAX: docs/testing.md"]
 fn jax_trains_with_equal_weights_on_all_processes() {
     trains("jax", 4);
@@ -65,6 +95,12 @@ fn tensorflow_trains_to_a_low_loss_on_all_workers() {
 #[ignore = "needs slurmctld and Horovod with TensorFlow: docs/testing.md"]
 fn horovod_trains_with_equal_weights_on_all_ranks() {
     trains("horovod", 4);
+}
+
+#[test]
+#[ignore = "needs slurmctld and Horovod with PyTorch: docs/testing.md"]
+fn horovod_trains_pytorch_with_equal_weights_on_all_ranks() {
+    trains("horovod_pytorch", 4);
 }
 
 #[test]

@@ -252,6 +252,7 @@ impl Trained {
                 steps: 495 * u64::from(self.epochs - 1),
                 median_seconds: self.epoch_seconds / 497.0,
                 p95_seconds: self.epoch_seconds / 430.0,
+                data_wait_ratio: Some(0.04),
             }),
             ..Progress::default()
         };

@@ -484,21 +484,30 @@ mod tests {
         let count = std::env::var("DLRUN_TEST_NODES").ok();
         let nodes = count.and_then(|count| count.parse().ok()).unwrap_or(64);
         let at = open(nodes, Duration::from_secs(60));
+        // Each has ports of its own: they share an address.
+        let span = u16::try_from(12_000 / nodes).expect("few ports");
         let began = Instant::now();
         let joining: Vec<_> = (0..nodes)
             .map(|node| {
                 thread::spawn(move || {
                     let mut newcomer = newcomer(nodes, node, "right");
-                    newcomer.group.nodes[node].1 = 0;
+                    newcomer.group.nodes[node].1 = 8;
+                    newcomer.port = 20_000 + u16::try_from(node).expect("few nodes") * span;
+                    newcomer.ports = (newcomer.port, newcomer.port + span - 1);
                     join(&newcomer, at)
                 })
             })
             .collect();
         for member in joining {
             let mut member = member.join().expect("joined");
-            assert!(matches!(hears(&mut member), ToNode::Table(_)));
+            let ToNode::Table(meeting) = hears(&mut member) else {
+                panic!("no table");
+            };
+            assert!(
+                meeting.nodes.len() == nodes && meeting.nodes.iter().all(|node| node.ranks == 8)
+            );
         }
-        let text = format!("{nodes} nodes met in {:?}\n", began.elapsed());
+        let text = format!("{nodes} nodes of 8 ranks met in {:?}\n", began.elapsed());
         io::Write::write_all(&mut io::stdout(), text.as_bytes()).expect("written");
     }
 }

@@ -85,15 +85,12 @@ impl Group {
             let at = at.ok_or_else(|| format!("{node} is none of the job's nodes, {list}"))?;
             (hosts, vec![at])
         };
-        let even = resources.tasks_per_node.max(1);
-        let listed = set("DLRUN_TASKS").filter(|_| resources.tasks.is_some());
-        let mut tasks = listed
-            .and_then(|text| launch::tasks_of_nodes(&text))
-            .filter(|tasks| tasks.len() == hosts.len())
-            .unwrap_or_else(|| vec![even; hosts.len()]);
-        if let Some(all) = resources.tasks.filter(|all| *all < tasks.iter().sum()) {
-            spread(&mut tasks, all);
-        }
+        let all = resources.tasks;
+        let listed = set("DLRUN_TASKS").and_then(|text| launch::tasks_of_nodes(&text));
+        let listed = listed.filter(|tasks| tasks.len() == hosts.len());
+        let tasks = listed.filter(|tasks| all.is_some_and(|all| tasks.iter().sum::<u32>() <= all));
+        let count = u32::try_from(hosts.len()).unwrap_or(u32::MAX);
+        let tasks = tasks.unwrap_or_else(|| resources.tasks_of_nodes(count));
         Ok(Self {
             launcher: plan.launcher,
             roles: plan.roles,
@@ -149,15 +146,6 @@ impl Group {
             .enumerate()
             .filter(|(at, _)| !came.contains(at));
         missing.map(|(_, (name, _))| name.as_str()).collect()
-    }
-}
-
-/// Takes ranks from the last nodes until there are `all`.
-fn spread(tasks: &mut [u32], all: u32) {
-    let mut over = tasks.iter().sum::<u32>() - all;
-    for count in tasks.iter_mut().rev() {
-        let less = over.min(count.saturating_sub(1));
-        (*count, over) = (*count - less, over - less);
     }
 }
 

@@ -204,7 +204,11 @@ impl Account {
                 .step
                 .zip(since)
                 .map(|(now, since)| now.saturating_sub(since));
-            self.step_times.add(seconds, steps.unwrap_or(1).max(1));
+            let steps = steps.unwrap_or(1).max(1);
+            self.step_times.add(seconds, steps);
+            if let Some(waited) = line.data_seconds {
+                self.step_times.add_wait(seconds, waited, steps);
+            }
         }
         self.progress.last_step = Some(StepMark {
             epoch,
@@ -716,7 +720,7 @@ mod tests {
             ),
             (
                 3.0,
-                r#"{"epoch":2,"step":50,"of":100,"throughput":500,"step_seconds":0.03}"#,
+                r#"{"epoch":2,"step":50,"of":100,"throughput":500,"step_seconds":0.03,"data_seconds":0.006}"#,
             ),
             (3.5, r#"{"epoch":2,"step":90,"of":100,"step_seconds":0.05}"#),
         ]);
@@ -747,6 +751,7 @@ mod tests {
             is_near(times.median_seconds, 0.03) && is_near(times.p95_seconds, 0.05),
             "{times:?}"
         );
+        assert!(is_near(times.data_wait_ratio.expect("of 50 steps"), 0.2));
         assert_eq!(
             progress.throughput.map(|rate| (rate.value, rate.unit)),
             Some((500.0, "samples/s".into()))
