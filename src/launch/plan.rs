@@ -364,6 +364,13 @@ fn default_process_interval_ms() -> u64 {
 }
 
 impl Plan {
+    /// Whether a start may follow another one inside of the same job of a cluster.
+    #[must_use]
+    pub fn restarts_inside(&self) -> bool {
+        let gives_back = self.elastic.is_some() && self.scheduler == SchedulerKind::Slurm;
+        self.resources.spares > 0 || gives_back
+    }
+
     /// The version that this dlrun writes.
     pub const FORMAT: u32 = 1;
 

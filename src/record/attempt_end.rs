@@ -67,7 +67,7 @@ vocabulary! {
         Requeue = "requeue",
         /// Another job continues.
         Resubmit = "resubmit",
-        /// The script begins again in the same job: on this machine, or with a spare node in the place of a lost one.
+        /// The script begins again in the same job: on this machine, with a spare node in the place of a lost one, or on fewer nodes.
         Restart = "restart",
     }
 }
@@ -95,6 +95,9 @@ pub struct AttemptEnd {
     /// Nodes that it lost, by their scheduler's names.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub lost_nodes: Vec<String>,
+    /// Nodes that its job kept for the next start, where it gave others back.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub kept_nodes: Vec<String>,
     /// What follows.
     pub next: Next,
     /// Why that follows, or why not.

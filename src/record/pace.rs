@@ -164,6 +164,7 @@ mod tests {
                 steps: 90,
                 median_seconds: 0.5,
                 p95_seconds: 0.75,
+                data_wait_ratio: None,
             }),
             ..Progress::default()
         };

@@ -311,6 +311,11 @@ pub trait Scheduler {
         None
     }
 
+    /// Gives the nodes of a running job back but for these; `None`: it keeps all.
+    fn keep_nodes(&self, _job: &str, _nodes: &[String]) -> Option<Result<(), SchedulerError>> {
+        None
+    }
+
     /// What the site has: queues, nodes, limits.
     ///
     /// # Errors

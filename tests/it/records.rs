@@ -141,6 +141,7 @@ pub(crate) fn attempt(resumes: bool) -> AttemptRecord {
         scale_asked_at_ms: None,
         end: Some(AttemptEnd {
             lost_nodes: vec!["n4".into()],
+            kept_nodes: Vec::new(),
             verdict: Verdict::Timeout,
             evidence: "its time was nearly up".to_owned(),
             next: Next::Requeue,

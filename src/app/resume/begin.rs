@@ -83,6 +83,15 @@ impl Start<'_> {
         if let Some(hosts) = hosts.filter(|_| self.plan.resources.spares > 0) {
             lines += &format!("use={hosts}\n");
         }
+        if !self.kept.is_empty() {
+            // As Slurm's own script has it, which it writes when a job gives nodes back.
+            let (count, list) = (self.kept.len(), self.kept.join(","));
+            let tasks = self.plan.resources.tasks_per_node;
+            lines += &format!(
+                "SLURM_JOB_NUM_NODES={count}\nSLURM_NNODES={count}\nSLURM_JOB_NODELIST={list}\n"
+            );
+            lines += &format!("SLURM_NODELIST={list}\nSLURM_TASKS_PER_NODE={tasks}(x{count})\n");
+        }
         Ok(lines + &self.size_lines() + "ok\n")
     }
 
@@ -177,6 +186,7 @@ impl Start<'_> {
             verdict,
             evidence: with_states(evidence, &lost),
             lost_nodes: lost.into_iter().map(|(name, _)| name).collect(),
+            kept_nodes: Vec::new(),
             next: Next::Requeue,
             why: "its scheduler started the job again".to_owned(),
             at_ms: now_ms(),

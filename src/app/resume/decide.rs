@@ -314,6 +314,7 @@ mod tests {
             verdict,
             evidence: String::new(),
             lost_nodes: Vec::new(),
+            kept_nodes: Vec::new(),
             next: Next::Requeue,
             why: String::new(),
             at_ms: 0,

@@ -9,7 +9,7 @@ use crate::app::error::{Error, failure};
 use crate::foundation::clock::now_ms;
 use crate::foundation::diagnostic::chain;
 use crate::job::{DependencyKind, JobId, JobState};
-use crate::launch::PlannedDependency;
+use crate::launch::{PlannedDependency, hosts};
 use crate::record::rundir::Reading;
 use crate::record::{
     AttemptEnd, AttemptRecord, Checkpoint, Event, EventKind, Next, NodeRecord, NodeState, Status,
@@ -59,6 +59,7 @@ impl Start<'_> {
             verdict,
             evidence: with_states(evidence, &lost),
             lost_nodes: lost_nodes.into_iter().collect(),
+            kept_nodes: Vec::new(),
             next: follows,
             why: next.unwrap_or_else(|why| why)
                 + &self.if_nothing_matches(verdict, checkpoint.as_ref()),
@@ -193,6 +194,10 @@ impl Start<'_> {
         let scaled = self
             .scale_asked(&self.run.marks(self.attempt))
             .filter(|_| end.verdict == Verdict::Scaled);
+        if let Some(kept) = scaled.and_then(|scaled| self.give_back(&*scheduler, &job, scaled)) {
+            (end.next, end.kept_nodes) = (Next::Restart, kept);
+            return Ok(());
+        }
         if scaled.is_none() && self.requeue(&*scheduler, &job)? {
             self.exclude(&*scheduler, exclusion, end);
             return Ok(());
@@ -248,6 +253,27 @@ impl Start<'_> {
             ));
         }
         Ok(())
+    }
+
+    /// Keeps so many of the job's nodes, the batch script's own among them, and gives the others back; `None`: it has no more than
+    /// that, or cannot.
+    fn give_back(&self, scheduler: &dyn Scheduler, job: &str, nodes: u32) -> Option<Vec<String>> {
+        let all = hosts(&self.hosts()?)?;
+        let fewer = usize::try_from(nodes)
+            .ok()
+            .filter(|fewer| *fewer < all.len())?;
+        let (own, others): (Vec<String>, Vec<String>) =
+            all.into_iter().partition(|node| *node == self.context.node);
+        let kept: Vec<String> = own.into_iter().chain(others).take(fewer).collect();
+        match scheduler.keep_nodes(job, &kept)? {
+            Ok(()) => Some(kept),
+            Err(error) => {
+                let why = chain(&error).join(": ");
+                self.session
+                    .warning(&format!("another job continues: {why}"));
+                None
+            }
+        }
     }
 
     /// Puts the job back into the queue; `false`: another job is to be submitted. Only a clear refusal allows that: a controller that

@@ -13,7 +13,10 @@ pub(super) type Exclusion = Result<Vec<String>, String>;
 
 impl Start<'_> {
     /// The list of this job's nodes, as its scheduler writes it.
-    fn hosts(&self) -> Option<String> {
+    pub(super) fn hosts(&self) -> Option<String> {
+        if !self.kept.is_empty() {
+            return Some(self.kept.join(","));
+        }
         std::env::var("SLURM_JOB_NODELIST").ok()
     }
 

@@ -37,6 +37,8 @@ struct Start<'a> {
     run: RunDir,
     attempt: Attempt,
     before: Vec<Reading>,
+    /// The nodes that its job kept when it gave others back: the variables of the job still name all.
+    kept: Vec<String>,
 }
 
 /// Before the command: prints what the batch script hands on, one `NAME=VALUE` a line, or `stop=WHY` with a `code`.
@@ -88,10 +90,18 @@ impl<'a> Start<'a> {
                 true => run.outcome(earlier),
                 false => run.marks(earlier),
             });
-            let before = before.collect();
+            let before: Vec<Reading> = before.collect();
             Ok((run, before))
         })?;
+        let last = before
+            .last()
+            .and_then(|reading| reading.outcome.attempt.as_ref());
+        let end = last.and_then(|last| last.end.as_ref());
+        let kept = end
+            .filter(|end| end.next == Next::Restart)
+            .map(|end| end.kept_nodes.clone());
         Ok(Self {
+            kept: kept.unwrap_or_default(),
             session,
             context,
             plan,
@@ -207,6 +217,9 @@ impl<'a> Start<'a> {
 
     /// Nodes of this start.
     fn nodes(&self) -> u32 {
+        if !self.kept.is_empty() {
+            return u32::try_from(self.kept.len()).unwrap_or(u32::MAX);
+        }
         nodes_of_job().unwrap_or(self.plan.resources.nodes)
     }
 

@@ -7,6 +7,7 @@ use crate::app::resume::{Scaled, scale};
 use crate::app::session::Session;
 use crate::app::track::Tracker;
 use crate::cli::args::Scale;
+use crate::foundation::units::counted;
 use crate::job::RunId;
 
 /// What was asked for.
@@ -25,6 +26,7 @@ pub(crate) fn run(session: &Session, args: &Scale) -> Result<u8, Error> {
     let run_id = tracker.find_going_on(&args.run)?;
     let tracked = tracker.look_at(&run_id, false)?;
     let nodes = args.nodes;
+    let shown = counted(nodes.into(), "node");
     let was_waiting = match scale(session, &tracker, &tracked, nodes)? {
         Scaled::Waiting => true,
         Scaled::Running => false,
@@ -37,9 +39,9 @@ pub(crate) fn run(session: &Session, args: &Scale) -> Result<u8, Error> {
         }
     };
     let text = if was_waiting {
-        format!("{run_id} will start on {nodes} nodes\n")
+        format!("{run_id} will start on {shown}\n")
     } else {
-        format!("{run_id} is asked to save its work, and continues on {nodes} nodes\n")
+        format!("{run_id} is asked to save its work, and continues on {shown}\n")
     };
     session.answer(
         &ScaledRun {

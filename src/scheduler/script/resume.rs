@@ -18,7 +18,7 @@ pub(super) fn begin(script: &mut String, plan: &Plan) {
 /// What ends the function `finish`.
 pub(super) fn in_finish(plan: &Plan) -> &'static str {
     match plan.resume {
-        Some(_) if plan.resources.spares > 0 => AGAIN_HERE,
+        Some(_) if plan.restarts_inside() => AGAIN_HERE,
         Some(_) => "    again \"$1\"\n",
         None => "",
     }
@@ -58,7 +58,7 @@ pub(super) fn command(
     }
 }
 
-/// With spare nodes the script may begin again inside of the allocation, in the environment that its scheduler gave it. A signal that
+/// With spare nodes, or fewer than before, the script may begin again inside of the allocation, in the environment that its scheduler gave it. A signal that
 /// is ignored could not be caught there.
 const AGAIN_HERE: &str = r#"    again "$1"
     if [ $? = 10 ]; then
@@ -91,7 +91,7 @@ dlrun_ask() { # asks dlrun what this start begins with; fails where there is no 
         stop) dlrun_stop=$value ;;
         code) dlrun_stop_code=$value ;;
         use) dlrun_use=$value ;;
-        DLRUN_RESUME_FROM | DLRUN_TIME_LEFT | DLRUN_END | DLRUN_LEAD | DLRUN_*_NODES | DLRUN_GLOBAL_BATCH | DLRUN_ACCUM_STEPS)
+        DLRUN_RESUME_FROM | DLRUN_TIME_LEFT | DLRUN_END | DLRUN_LEAD | DLRUN_*_NODES | DLRUN_GLOBAL_BATCH | DLRUN_ACCUM_STEPS | SLURM_*)
             export "$line"
             ;;
         esac

@@ -109,7 +109,7 @@ impl Adapter for Known {
             let first = plan.first_attempt;
             format!("[ -z \"${{SLURM_JOB_ID:-}}\" ] || export DLRUN_ATTEMPT=$(({first} + ${{SLURM_RESTART_COUNT:-0}}))\n")
         });
-        let number = if plan.resources.spares > 0 {
+        let number = if plan.restarts_inside() {
             NEXT_NUMBER
         } else {
             ""

@@ -125,6 +125,10 @@ impl Scheduler for Slurm {
         Some(standing::resize(&self.commands, &job.0, nodes))
     }
 
+    fn keep_nodes(&self, job: &str, nodes: &[String]) -> Option<Result<(), SchedulerError>> {
+        Some(nodes::keep(&self.commands, job, nodes))
+    }
+
     fn site(&self) -> Result<SiteModel, SchedulerError> {
         site::site(&self.commands)
     }

@@ -61,6 +61,17 @@ fn excluded(record: &str) -> Vec<String> {
         .collect()
 }
 
+/// Gives the nodes of a running job back but for these (`scontrol(1)`, NodeList).
+pub(super) fn keep(slurm: &Commands, job: &str, nodes: &[String]) -> Result<(), SchedulerError> {
+    let list = nodes.join(",");
+    let (id, kept) = (format!("JobId={job}"), format!("NodeList={list}"));
+    scontrol(
+        slurm,
+        &["update", &id, &kept],
+        &format!("give the nodes of job {job} back but for {list}"),
+    )
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

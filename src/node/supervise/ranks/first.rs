@@ -276,6 +276,7 @@ impl First {
                     let at_ms = fall.at_ms.saturating_add_signed(-skew_ms);
                     self.fell(Fall { at_ms, ..fall });
                 }
+                Ok(ToFirst::Asked) => self.tell_all(&ToNode::End),
                 Ok(ToFirst::Over) => self.over(node),
                 Ok(_) => {}
                 Err(error) => break error,

@@ -22,6 +22,8 @@ pub(super) enum News {
     Start(Meeting, Option<NetworkFacts>),
     /// A rank fell: its ranks are to end.
     Stop(Fall),
+    /// The ranks of another node were asked to end: its ranks are to end too.
+    End,
     /// All ranks of all nodes are over.
     AllOver,
     /// The first node is not heard any more; how it fell, where that is known.
@@ -215,6 +217,7 @@ fn talk(
                 start(agenda, meeting, held, network, news)?;
             }
             Ok(ToNode::Stop(fall)) => drop(news.send(News::Stop(fall))),
+            Ok(ToNode::End) => drop(news.send(News::End)),
             Ok(ToNode::AllOver) => drop(news.send(News::AllOver)),
             Ok(ToNode::Refused(why)) => drop(news.send(News::Failed(why))),
             Ok(ToNode::Proof { .. }) => {}

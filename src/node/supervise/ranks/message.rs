@@ -6,6 +6,7 @@
 //! node  -> first  join     the same proof, and what the node brings
 //! first -> node   table    once all nodes are there: start
 //! node  -> first  fell     a rank failed          first -> node  stop   end your ranks
+//! node  -> first  asked    somebody ends it       first -> node  end    end your ranks
 //! node  -> first  over     its ranks are over     first -> node   all_over  so are those of all nodes
 //! ```
 
@@ -42,6 +43,8 @@ pub(super) enum ToFirst {
         unfit: Option<String>,
     },
     Fell(Fall),
+    /// Somebody asked its ranks to end.
+    Asked,
     Over,
 }
 
@@ -57,6 +60,8 @@ pub(super) enum ToNode {
     Table(Meeting),
     Refused(String),
     Stop(Fall),
+    /// Somebody asked the ranks of a node to end: the others serve nothing without them.
+    End,
     AllOver,
 }
 

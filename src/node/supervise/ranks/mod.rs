@@ -196,6 +196,10 @@ impl Node<'_> {
                 Ok(News::Note(text)) => (self.say)(&text),
                 Ok(News::Stop(fall)) => return Err((NO_GROUP, fall.to_string())),
                 Ok(News::Lost(_)) => return Err((NO_GROUP, "the first node is gone".to_owned())),
+                Ok(News::End) => {
+                    let why = "another node was asked to end before the ranks were started";
+                    return Err((BY_SIGNAL + Signal::SIGTERM as i32, why.to_owned()));
+                }
                 Ok(News::AllOver) | Err(RecvTimeoutError::Timeout) => {}
                 Err(RecvTimeoutError::Disconnected) => {
                     return Err((NO_GROUP, "the meeting of the nodes ended".to_owned()));
@@ -429,6 +433,9 @@ impl Node<'_> {
 
     fn pass_on(&mut self, signal: Signal, sender: Sender) {
         if ENDS.contains(&signal) {
+            if self.signalled_at.is_none() {
+                let _ = self.link.say.send(ToFirst::Asked);
+            }
             self.signalled_at = Some(Instant::now());
         }
         // What came to all processes of the job is theirs already.
@@ -491,6 +498,10 @@ impl Node<'_> {
         while let Ok(news) = self.link.news.try_recv() {
             match news {
                 News::Stop(fall) if self.fall.is_none() => self.stop(fall),
+                News::End if self.signalled_at.is_none() => {
+                    self.signalled_at = Some(Instant::now());
+                    self.processes.stop(self.grace);
+                }
                 News::AllOver => is_over = said_over,
                 News::Lost(fall) => {
                     self.is_cut_off = true;
@@ -499,7 +510,7 @@ impl Node<'_> {
                     }
                 }
                 News::Note(text) | News::Failed(text) => (self.say)(&text),
-                News::Start(..) | News::Stop(_) => {}
+                News::Start(..) | News::Stop(_) | News::End => {}
             }
         }
         // Where the first node is lost, nobody is left to say that all is over.
