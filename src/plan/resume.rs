@@ -4,7 +4,7 @@ use super::decisions::Resolver;
 use super::forecast_text::basis_of;
 use crate::foundation::diagnostic::Problem;
 use crate::foundation::units::{Walltime, display_seconds};
-use crate::job::{Elastic, Resume, ResumeOn, SaveSignal};
+use crate::job::{Elastic, Resume, ResumeOn, SaveSignal, SchedulerKind};
 use crate::record::Interval;
 
 /// What a start gives up for saving where the job file does not say, in seconds; that of its end is not known before.
@@ -14,13 +14,7 @@ impl Resolver<'_> {
     /// Takes `[resume]` over, within what the site allows.
     pub(super) fn resume(&mut self) {
         let Some(resume) = &self.spec.resume else {
-            if self.spec.resources.spares.is_some() && !self.is_local() {
-                let message = "`resources.spares` needs `[resume]`: the run continues on a spare node with a checkpoint";
-                self.problems.push(
-                    Problem::of_file(message)
-                        .hinted("write [resume] with checkpoints = [\"ckpt/*.pt\"]"),
-                );
-            }
+            self.spares();
             if self.spec.elastic.is_some() {
                 let problem = Problem::of_file(
                     "`[elastic]` needs `[resume]`: a start of another size begins with a checkpoint",
@@ -66,11 +60,18 @@ impl Resolver<'_> {
 
     /// Nodes more, for a training whose ranks dlrun starts on those nodes that are left.
     fn spares(&mut self) {
-        let Some(spares) = self.spec.resources.spares.filter(|_| !self.is_local()) else {
+        let asked = &self.spec.resources;
+        let is_slurm = self.plan.scheduler == SchedulerKind::Slurm;
+        let Some(spares) = asked.spares.filter(|_| is_slurm) else {
             return;
         };
         let resources = &self.plan.resources;
         let needs = [
+            (
+                self.plan.resume.is_some(),
+                "`[resume]`: the run continues with a checkpoint",
+                "write [resume] with checkpoints = [\"ckpt/*.pt\"]",
+            ),
             (
                 self.plan.launcher.is_distributed(),
                 "a launcher that starts ranks on each node",
@@ -91,7 +92,8 @@ impl Resolver<'_> {
         ];
         if let Some((_, what, hint)) = needs.into_iter().find(|(has, ..)| !has) {
             let message = format!("`resources.spares` needs {what}");
-            self.problems.push(Problem::of_file(message).hinted(hint));
+            let span = asked.spans.get("spares").cloned().unwrap_or_default();
+            self.problems.push(Problem::at(span, message).hinted(hint));
             return;
         }
         self.plan.resources.spares = spares;

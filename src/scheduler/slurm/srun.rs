@@ -9,7 +9,9 @@ pub(super) fn nodes(spares: u32) -> &'static str {
     match spares {
         0 => r#""--nodes=$SLURM_JOB_NUM_NODES" "--ntasks=$SLURM_JOB_NUM_NODES""#,
         // A step that lost a node counts as running for a while, and has the CPUs of the others (22.05).
-        _ => r#"--overlap "--nodes=$dlrun_use_count" "--ntasks=$dlrun_use_count" "--nodelist=$dlrun_use""#,
+        _ => {
+            r#"--overlap "--nodes=$dlrun_use_count" "--ntasks=$dlrun_use_count" "--nodelist=$dlrun_use""#
+        }
     }
 }
 
