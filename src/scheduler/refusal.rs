@@ -258,6 +258,7 @@ mod tests {
 
     fn asked() -> PlannedResources {
         PlannedResources {
+            spares: 0,
             nodes: 2,
             nodes_asked: true,
             tasks: None,

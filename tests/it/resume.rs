@@ -230,7 +230,8 @@ fn spare_nodes_are_asked_for_and_not_used() {
         (text("each", 2), "needs a launcher that starts ranks"),
         (text("ddp", 1), "needs two nodes"),
     ] {
-        let _ = rendered(&text).code(65).says(words);
+        let said = rendered(&text).code(65).stderr;
+        assert!(said.contains(words), "{said}");
     }
 }
 
