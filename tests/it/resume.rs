@@ -252,6 +252,8 @@ fn an_unfit_node_is_named_and_ends_the_start_where_the_job_file_says_so() {
             "{log}"
         );
         assert_eq!(log.contains("trained"), check == "warn", "{log}");
+        let text = env.dlrun(["show", &run]).run().code(0);
+        let _ = text.says("NODE UNFIT");
         let shown = env.show(&run);
         assert_eq!(shown["nodes"][0]["events"][0]["kind"], kind, "{shown:#}");
     }

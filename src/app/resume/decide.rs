@@ -100,9 +100,6 @@ pub(super) fn verdict(known: &Known<'_>) -> (Verdict, String) {
         );
         return (Verdict::Timeout, text);
     }
-    if let Some(text) = &known.lost {
-        return (Verdict::Node, text.clone());
-    }
     if known.is_interrupted {
         return (
             Verdict::Node,
@@ -126,6 +123,10 @@ pub(super) fn verdict(known: &Known<'_>) -> (Verdict, String) {
             Verdict::Unknown,
             "the job got a signal to end, and nobody says why".to_owned(),
         );
+    }
+    // Not before: a job that is ended loses its nodes one by one.
+    if let Some(text) = &known.lost {
+        return (Verdict::Node, text.clone());
     }
     (
         Verdict::Failed,
@@ -402,6 +403,11 @@ mod tests {
             (known.code, known.lost) = (137, Some("n4 is DOWN".to_owned()));
         };
         assert_eq!(decided(&resume(""), lost, &[]).0, Verdict::Node);
+        let ended = |known: &mut Known<'_>| {
+            lost(known);
+            known.was_terminated = true;
+        };
+        assert_eq!(decided(&resume(""), ended, &[]).0, Verdict::Unknown);
         let done = |known: &mut Known<'_>| known.lost = Some("n4 is DOWN".to_owned());
         assert_eq!(decided(&resume(""), done, &[]).0, Verdict::Finished);
         let requeued = |known: &mut Known<'_>| (known.code, known.is_requeued) = (143, true);
