@@ -24,6 +24,16 @@ pub(super) fn add_container(planned: Option<&RunImage>, nodes: &[NodeRecord], ro
     }
 }
 
+/// Nodes that did not pass their check.
+pub(super) fn add_unfit(nodes: &[NodeRecord], rows: &mut Rows) {
+    for node in nodes {
+        for event in node.events.iter().filter(|event| event.kind.is_of_node()) {
+            let text = format!("{}: {}", node.key.node, event.detail);
+            rows.add_known("NODE UNFIT", Some(text));
+        }
+    }
+}
+
 fn image_text(image: &RunImage) -> String {
     let digest = image.digest.as_ref().map(|digest| {
         let shown = digest.find(':').map_or(12, |at| at + 13);

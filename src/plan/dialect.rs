@@ -104,6 +104,8 @@ mod tests {
         for (line, expected) in [
             ("qos = \"long\"", &["openpbs"][..]),
             ("exclude = \"n1\"", &["torque", "openpbs"]),
+            // Slurm needs more for it than this job has.
+            ("spares = 1", &["slurm", "torque", "openpbs"]),
             ("array = \"0-9%2\"", &["local"]),
             ("array = \"1,3,5\"", &["local"]),
             ("array = \"1,3,7\"", &["openpbs", "local"]),

@@ -7,7 +7,7 @@ use super::decisions::Resolver;
 use super::forecast_text::basis_of;
 use crate::foundation::diagnostic::Problem;
 use crate::foundation::units::{Walltime, display_seconds};
-use crate::job::{Elastic, ElasticTarget, Resume, ResumeOn, SaveSignal};
+use crate::job::{Elastic, ElasticTarget, Resume, ResumeOn, SaveSignal, SchedulerKind};
 use crate::record::Interval;
 
 /// What a start gives up for saving where the job file does not say, in seconds; that of its end is not known before.
@@ -17,18 +17,7 @@ impl Resolver<'_> {
     /// Takes `[resume]` over, within what the site allows.
     pub(super) fn resume(&mut self, prospect: &Prospect) {
         let Some(resume) = &self.spec.resume else {
-            if let Some(spares) = self
-                .spec
-                .resources
-                .spares
-                .as_ref()
-                .filter(|_| !self.is_local())
-            {
-                let message = "`resources.spares` needs `[resume]`: the run continues on a spare node with a checkpoint";
-                let problem = Problem::at(spares.span.clone(), message);
-                self.problems
-                    .push(problem.hinted("write [resume] with checkpoints = [\"ckpt/*.pt\"]"));
-            }
+            self.spares();
             if let Some(elastic) = &self.spec.elastic {
                 let problem = Problem::at(
                     elastic.span.clone(),
@@ -77,12 +66,18 @@ impl Resolver<'_> {
 
     /// Nodes more, for a training whose ranks dlrun starts on those nodes that are left.
     fn spares(&mut self) {
-        let asked = self.spec.resources.spares.as_ref();
-        let Some(spares) = asked.filter(|_| !self.is_local()).cloned() else {
+        let asked = &self.spec.resources;
+        let is_slurm = self.plan.scheduler == SchedulerKind::Slurm;
+        let Some(spares) = asked.spares.as_ref().filter(|_| is_slurm).cloned() else {
             return;
         };
         let resources = &self.plan.resources;
         let needs = [
+            (
+                self.plan.resume.is_some(),
+                "`[resume]`: the run continues with a checkpoint",
+                "write [resume] with checkpoints = [\"ckpt/*.pt\"]",
+            ),
             (
                 self.plan.launcher.is_distributed(),
                 "a launcher that starts ranks on each node",

@@ -45,6 +45,7 @@ const ONLY: &[(&str, &[&str])] = &[
             "image::flags",
             "job",
             "launch",
+            "node::check",
             "observe",
             "plan",
             "record",

@@ -197,3 +197,64 @@ fn what_cannot_continue_is_refused_before_it_is_submitted() {
         assert!(said.contains(words), "{rest}: {said}");
     }
 }
+
+#[test]
+fn spare_nodes_are_asked_for_and_not_used() {
+    let env = TestEnv::new();
+    let resume = "[resume]\ncheckpoints = [\"ckpt/*\"]";
+    let text = |launcher: &str, nodes: u32| {
+        format!(
+            "[run]\ncommand = [\"true\"]\nlauncher = \"{launcher}\"\n[image]\nnone = true\n[resources]\nnodes = {nodes}\nspares = 1\n{resume}"
+        )
+    };
+    let rendered = |text: &str| {
+        let file = env.write("spare.toml", text);
+        let file = file.as_os_str();
+        env.dlrun([
+            "render".as_ref(),
+            "--scheduler".as_ref(),
+            "slurm".as_ref(),
+            file,
+        ])
+        .run()
+    };
+    let script = rendered(&text("ddp", 2)).code(0).text();
+    for words in [
+        "#SBATCH --nodes=3",
+        "#SBATCH --no-kill",
+        "--nodelist=$dlrun_use",
+    ] {
+        assert!(script.contains(words), "{words}: {script}");
+    }
+    for (text, words) in [
+        (text("each", 2), "needs a launcher that starts ranks"),
+        (text("ddp", 1), "needs two nodes"),
+    ] {
+        let said = rendered(&text).code(65).stderr;
+        assert!(said.contains(words), "{said}");
+    }
+}
+
+#[test]
+fn an_unfit_node_is_named_and_ends_the_start_where_the_job_file_says_so() {
+    let env = TestEnv::new();
+    let file = |check: &str| {
+        let run = "command = [\"/bin/bash\", \"-c\", \"echo trained\"]\nenv = { TMPDIR = \"/nonexistent\" }";
+        let text = format!("[run]\n{run}\nnode_check = \"{check}\"\n[image]\nnone = true\n");
+        env.write("checked.toml", &text)
+    };
+    for (check, code, kind) in [("warn", 0, "node_unfit"), ("fail", 10, "node_refused")] {
+        let run = env.submit(&file(check));
+        let _ = env.dlrun(["wait", &run]).run().code(code);
+        let log = env.dlrun(["logs", &run]).run().code(0).text();
+        assert!(
+            log.contains("did not pass its check: `/nonexistent`: No such file"),
+            "{log}"
+        );
+        assert_eq!(log.contains("trained"), check == "warn", "{log}");
+        let text = env.dlrun(["show", &run]).run().code(0);
+        let _ = text.says("NODE UNFIT");
+        let shown = env.show(&run);
+        assert_eq!(shown["nodes"][0]["events"][0]["kind"], kind, "{shown:#}");
+    }
+}

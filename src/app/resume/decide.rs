@@ -23,8 +23,8 @@ pub(super) struct Known<'a> {
     pub(super) time_was_up: bool,
     /// Whether the nodes' records are there.
     pub(super) is_recorded: bool,
-    /// Whether its scheduler says that a node of the start is dead.
-    pub(super) is_node_lost: bool,
+    /// That a node of the start was lost, as its scheduler or another node says.
+    pub(super) lost: Option<String>,
     /// What speaks against nodes of the start, which ended before its command because of it.
     pub(super) unfit: Option<String>,
     /// Why dlrun ended the program, which seemed to hang.
@@ -100,10 +100,6 @@ pub(super) fn verdict(known: &Known<'_>) -> (Verdict, String) {
         );
         return (Verdict::Timeout, text);
     }
-    if known.is_node_lost {
-        let text = format!("a node was lost (exit code {})", known.code);
-        return (Verdict::Node, text);
-    }
     if known.is_interrupted {
         return (
             Verdict::Node,
@@ -127,6 +123,10 @@ pub(super) fn verdict(known: &Known<'_>) -> (Verdict, String) {
             Verdict::Unknown,
             "the job got a signal to end, and nobody says why".to_owned(),
         );
+    }
+    // Not before: a job that is ended loses its nodes one by one.
+    if let Some(text) = &known.lost {
+        return (Verdict::Node, text.clone());
     }
     (
         Verdict::Failed,
@@ -283,7 +283,7 @@ mod tests {
             time_stop: None,
             time_was_up: false,
             is_recorded: true,
-            is_node_lost: false,
+            lost: None,
             unfit: None,
             hung: None,
             scale: None,
@@ -400,9 +400,16 @@ mod tests {
         assert_eq!(decided(&resume(""), scaled, &[]).0, Verdict::Scaled);
         let killed = |known: &mut Known<'_>| (known.code, known.is_interrupted) = (137, true);
         assert_eq!(decided(&resume(""), killed, &[]).0, Verdict::Node);
-        let lost = |known: &mut Known<'_>| (known.code, known.is_node_lost) = (137, true);
+        let lost = |known: &mut Known<'_>| {
+            (known.code, known.lost) = (137, Some("n4 is DOWN".to_owned()));
+        };
         assert_eq!(decided(&resume(""), lost, &[]).0, Verdict::Node);
-        let done = |known: &mut Known<'_>| known.is_node_lost = true;
+        let ended = |known: &mut Known<'_>| {
+            lost(known);
+            known.was_terminated = true;
+        };
+        assert_eq!(decided(&resume(""), ended, &[]).0, Verdict::Unknown);
+        let done = |known: &mut Known<'_>| known.lost = Some("n4 is DOWN".to_owned());
         assert_eq!(decided(&resume(""), done, &[]).0, Verdict::Finished);
         let requeued = |known: &mut Known<'_>| (known.code, known.is_requeued) = (143, true);
         let (verdict, next) = decided(&resume(""), requeued, &[]);

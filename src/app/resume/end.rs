@@ -33,7 +33,7 @@ impl Start<'_> {
         let lost = self.lost_nodes(begun.as_ref());
         let known = decide::Known {
             code,
-            is_node_lost: lost.iter().any(|(_, state)| is_dead(state)),
+            lost: node_lost(&lost, &reading.outcome.nodes),
             was_terminated: ["TERM", "INT"].iter().any(|name| signals.contains(name)),
             advanced: is_newer(checkpoint.as_ref(), found.as_ref()),
             ..self.known(&reading, &status, standing)
@@ -167,7 +167,7 @@ impl Start<'_> {
             is_recorded: !nodes.is_empty(),
             scale: self.scale_asked(reading),
             unfit: unfit(nodes),
-            is_node_lost: false,
+            lost: None,
             hung: hung.map(|event| event.detail.clone()),
             is_interrupted: nodes
                 .iter()
@@ -340,9 +340,18 @@ fn requeues() -> u32 {
     count.and_then(|count| count.parse().ok()).unwrap_or(0)
 }
 
-/// Whether a node in this state runs nothing: one that is drained still runs its jobs.
-fn is_dead(state: &str) -> bool {
-    state.contains("DOWN") || state.contains("NOT_RESPONDING") || state.ends_with('*')
+/// That a node was lost: its scheduler has it as dead, or another node found its dlrun gone. A node that is drained still runs its jobs.
+fn node_lost(out_of_order: &[(String, String)], nodes: &[NodeRecord]) -> Option<String> {
+    let is_dead = |state: &str| {
+        state.contains("DOWN") || state.contains("NOT_RESPONDING") || state.ends_with('*')
+    };
+    let events = nodes.iter().flat_map(|node| &node.events);
+    let event = events
+        .into_iter()
+        .find(|event| event.kind == EventKind::NodeLost);
+    let event = event.map(|event| event.detail.clone());
+    let is_dead = out_of_order.iter().any(|(_, state)| is_dead(state));
+    event.or_else(|| is_dead.then(|| "a node was lost".to_owned()))
 }
 
 /// The nodes that did not pass their check, so that the start ended, and what speaks against them.

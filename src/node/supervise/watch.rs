@@ -620,6 +620,7 @@ impl Watch {
             ..NodeRecord::begun(key, job_id, handover.started_at_ms, host)
         };
         self.account.fill(&mut record);
+        record.events.extend(reported.lost);
         record
     }
 

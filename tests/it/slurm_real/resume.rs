@@ -148,6 +148,34 @@ while [ $n -lt 60 ]; do sleep 1; n=$((n + 1)); [ "$RANK" != 0 ] || echo "Epoch $
     assert_eq!(scale("2").code, 66, "it is over");
 }
 
+#[test]
+#[ignore = "needs slurmctld: run tests/run"]
+fn a_run_with_a_spare_node_continues_in_the_same_job_where_dlrun_was_lost() {
+    let user = User::new();
+    // Rank 1 kills the dlrun that started it, as a node that is lost does.
+    let script = r#"mkdir -p saved; n=0; [ -z "$DLRUN_RESUME_FROM" ] || n=$(cat "$DLRUN_RESUME_FROM"); echo "$RANK of $WORLD_SIZE begins at $n"
+if [ "$RANK" = 0 ]; then echo 7 > saved/new.tmp; mv saved/new.tmp saved/7; fi
+[ "$DLRUN_ATTEMPT" != 0 ] || { sleep 3; [ "$RANK" != 1 ] || kill -9 $PPID; sleep 600; }"#;
+    let rest = "nodes = 2\nspares = 1\ntasks_per_node = 1\ncpus_per_task = 1\nwalltime = \"10m\"\n[resume]\ncheckpoints = [\"saved/*\"]";
+    let run = format!("{}\nlauncher = \"ddp\"", sh(script));
+    let submitted = user.submit(&user.job("spare", &run, rest));
+    assert_eq!(user.wait(&submitted.run), 0, "{}", submitted.text());
+    let text = submitted.text();
+    assert!(
+        text.contains("0 of 2 begins at 0") && text.contains("0 of 2 begins at 7"),
+        "{text}"
+    );
+    let shown = user.show(&submitted.run);
+    let end = &shown["attempts"][0]["end"];
+    assert_eq!(
+        (&end["verdict"], &end["next"]),
+        (&"node".into(), &"restart".into()),
+        "{shown:#}"
+    );
+    assert_eq!(starts(&shown), 2);
+    assert_eq!(shown["run"]["job_id"], submitted.job.as_str());
+}
+
 /// Lets one of three nodes of a run die: it continues on the others, though that node is back before.
 pub(crate) fn let_a_run_lose_a_node() {
     let user = User::new();

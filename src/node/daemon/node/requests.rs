@@ -342,6 +342,7 @@ mod tests {
     use super::*;
     use crate::config::{DaemonSettings, Fragment};
     use crate::node::daemon::recorder::{Notice, Recorder};
+    use crate::record::Event;
     use crate::record::store::{Live, LiveRun, NodeId};
 
     fn node(room: usize) -> (Node, Receiver<Job>) {
@@ -471,10 +472,18 @@ mod tests {
     #[test]
     fn end_waits_for_the_disk_beside_a_full_queue() {
         let (mut node, queue) = node(1);
-        let family = Family::new();
+        let mut family = Family::new();
         family.live(&mut node, &queue);
+        let (at_ms, kind, detail) = (7, EventKind::NodeUnfit, "it is slow".to_owned());
+        let events = &mut family.registration.record.events;
+        events.push(Event {
+            at_ms,
+            kind,
+            detail,
+        });
         // The sample before the end takes the only place.
         assert_eq!(refusal(family.end(&mut node)), None);
+        assert_eq!(node.checks_failed, 1);
         assert_eq!(node.recorder.ending(), 1);
         assert!(matches!(queue.try_recv(), Ok(Job::Ticks)));
         assert!(queue.try_recv().is_err());

@@ -488,6 +488,11 @@ impl Node<'_> {
         let hidden = hidden.unwrap_or_default();
         self.processes
             .fell_first(fall.rank, |line| masked_line(line, &hidden));
+        // One node notes it for all.
+        let first = self.group.nodes.first().map(|(name, _)| name);
+        if fall.rank.is_none() && (self.group.own.contains(&0) || first == Some(&fall.node)) {
+            self.report.lost(&fall.node);
+        }
         self.fall = Some(fall);
         self.processes.stop(self.grace);
     }

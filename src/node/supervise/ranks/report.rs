@@ -4,9 +4,10 @@ use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
 
+use crate::foundation::clock::now_ms;
 use crate::foundation::private::PrivateDir;
 use crate::node::supervise::events;
-use crate::record::{NetworkFacts, RankRecord};
+use crate::record::{Event, EventKind, NetworkFacts, RankRecord};
 
 const FILE: &str = "ranks.json";
 /// Far more than the ranks of any node, in bytes.
@@ -19,6 +20,9 @@ pub(in crate::node::supervise) struct Reported {
     pub(in crate::node::supervise) ranks: Vec<RankRecord>,
     /// How the first node is reached from here.
     pub(in crate::node::supervise) network: Option<NetworkFacts>,
+    /// That a node was lost, so that all ranks were ended.
+    #[serde(default)]
+    pub(in crate::node::supervise) lost: Option<Event>,
 }
 
 /// The file, where there is one.
@@ -26,6 +30,7 @@ pub(super) struct Report {
     dir: Option<PrivateDir>,
     written: Reported,
     network: Option<NetworkFacts>,
+    lost: Option<Event>,
 }
 
 impl Report {
@@ -39,7 +44,16 @@ impl Report {
             dir,
             written: Reported::default(),
             network: None,
+            lost: None,
         }
+    }
+
+    pub(super) fn lost(&mut self, node: &str) {
+        self.lost = Some(Event {
+            at_ms: now_ms(),
+            kind: EventKind::NodeLost,
+            detail: format!("{node} was lost: its dlrun is gone"),
+        });
     }
 
     pub(super) fn network(&mut self, network: Option<NetworkFacts>) {
@@ -47,8 +61,12 @@ impl Report {
     }
 
     pub(super) fn write(&mut self, ranks: Vec<RankRecord>) {
-        let network = self.network;
-        let now = Reported { ranks, network };
+        let (network, lost) = (self.network, self.lost.clone());
+        let now = Reported {
+            ranks,
+            network,
+            lost,
+        };
         if let Some(dir) = self.dir.as_ref().filter(|_| now != self.written)
             && dir.write_json(FILE, &now).is_ok()
         {
