@@ -49,7 +49,7 @@ pub use elements::{Element, cover, merge_elements};
 pub use event::{Event, EventKind};
 pub use figures::NodeFigures;
 pub use first_rank::{NOT_MET, add_first_rank, unreported_end};
-pub use forecast::{Basis, Forecast, Interval};
+pub use forecast::{Basis, Forecast, Interval, Shift};
 pub use gpu::{GpuFacts, GpuSums, GpuUsage, add_gpu_readings};
 pub use identity::{Amount, Asked, Identity, Input, Past, Revision};
 pub use incoming::{Incoming, MAX_LINE_BYTES, RowVersion};

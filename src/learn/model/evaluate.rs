@@ -9,9 +9,9 @@ use std::collections::{BTreeMap, BTreeSet};
 use serde::{Deserialize, Serialize};
 
 use super::fingerprint::{configuration, start, workload};
-use super::{Length, Model, Observation, Priors, Situation};
+use super::{Model, Observation, Priors, Situation};
 use crate::foundation::statistics::mean;
-use crate::record::{Interval, median};
+use crate::record::{Forecast, Interval, median};
 
 /// Fewer runs than this that were held back say nothing.
 pub const FEWEST: u64 = 10;
@@ -36,6 +36,8 @@ pub enum HoldOut {
     Configuration,
     /// All runs of a workload: a new one.
     Workload,
+    /// Nothing: what was forecast of the runs when they were submitted.
+    Submitted,
 }
 
 /// How far forecasts were off. A logarithm's error of 0.1 is one of about 10 %.
@@ -204,7 +206,7 @@ fn view(observations: &[Observation], hold_out: HoldOut, fit: Fit<'_>) -> View {
     if view.too_few.is_some() {
         return view;
     }
-    let (mut epochs, mut totals, mut memories) = (Vec::new(), Vec::new(), Vec::new());
+    let mut judged = Judged::default();
     for fold in 0..folds {
         let chosen = |is_held: bool| {
             runs()
@@ -216,20 +218,61 @@ fn view(observations: &[Observation], hold_out: HoldOut, fit: Fit<'_>) -> View {
         };
         let situations: Vec<Situation> = chosen(true).map(|run| run.situation.clone()).collect();
         for (forecast, run) in model.forecasts(&situations).iter().zip(chosen(true)) {
-            epochs.extend(forecast.time().copied().zip(steady_seconds(run)));
-            let seconds = run.wall_seconds.and_then(Length::known);
-            totals.extend(forecast.total_seconds.zip(seconds));
-            let bytes = run.memory_bytes.map(|bytes| bytes as f64);
-            memories.extend(forecast.memory_bytes.zip(bytes));
+            judged.add(forecast, run);
         }
     }
-    let score = |errors| Score {
-        by: "model".to_owned(),
-        errors,
-    };
-    view.scores = Errors::from_pairs(&epochs).map(score).into_iter().collect();
-    (view.total, view.memory) = (Errors::from_pairs(&totals), Errors::from_pairs(&memories));
+    judged.score(&mut view);
     view
+}
+
+/// Figures that were forecast, and those that came.
+#[derive(Debug, Default)]
+pub struct Judged {
+    epochs: Vec<(Interval, f64)>,
+    totals: Vec<(Interval, f64)>,
+    memories: Vec<(Interval, f64)>,
+}
+
+impl Judged {
+    /// Compares a forecast with its run. One that was cut off is judged where it had taken longer than was forecast by then.
+    pub fn add(&mut self, forecast: &Forecast, run: &Observation) {
+        let time = forecast.epoch_seconds.or(forecast.total_seconds);
+        self.epochs.extend(time.zip(steady_seconds(run)));
+        if let Some((total, wall)) = forecast.total_seconds.zip(run.wall_seconds) {
+            let is_judged = wall.known().is_some() || wall.seconds() > total.high;
+            self.totals
+                .extend(is_judged.then_some((total, wall.seconds())));
+        }
+        let bytes = run.memory_bytes.map(|bytes| bytes as f64);
+        self.memories.extend(forecast.memory_bytes.zip(bytes));
+    }
+
+    fn score(&self, view: &mut View) {
+        let score = |errors| Score {
+            by: "model".to_owned(),
+            errors,
+        };
+        let epochs = Errors::from_pairs(&self.epochs);
+        view.scores = epochs.map(score).into_iter().collect();
+        view.total = Errors::from_pairs(&self.totals);
+        view.memory = Errors::from_pairs(&self.memories);
+    }
+
+    /// How good the forecasts were that runs had when they were submitted.
+    #[must_use]
+    pub fn submitted(&self) -> View {
+        let is_empty = self.epochs.is_empty() && self.totals.is_empty();
+        let mut view = View {
+            hold_out: HoldOut::Submitted,
+            folds: 0,
+            scores: Vec::new(),
+            total: None,
+            memory: None,
+            too_few: is_empty.then(|| "no run that ended had a forecast".to_owned()),
+        };
+        self.score(&mut view);
+        view
+    }
 }
 
 /// The part that each run is held back with, and how many parts there are; `None`: it is never held back, only learned from.
@@ -242,7 +285,7 @@ fn held_parts(observations: &[Observation], hold_out: HoldOut) -> (Vec<Option<us
         match hold_out {
             HoldOut::Run => (configuration(situation), start(observation)),
             HoldOut::Configuration => (workload(situation), configuration(situation)),
-            HoldOut::Workload => (0, workload(situation)),
+            HoldOut::Workload | HoldOut::Submitted => (0, workload(situation)),
         }
     };
     let timed = observations
@@ -256,7 +299,7 @@ fn held_parts(observations: &[Observation], hold_out: HoldOut) -> (Vec<Option<us
     units.retain(|(shared, _)| peers[shared] > 1);
     let folds = match hold_out {
         HoldOut::Workload => units.len().min(WORKLOAD_FOLDS),
-        HoldOut::Run | HoldOut::Configuration => FOLDS,
+        HoldOut::Run | HoldOut::Configuration | HoldOut::Submitted => FOLDS,
     };
     let dealt = units.into_iter().enumerate();
     let dealt: BTreeMap<(u64, u64), usize> =
@@ -270,7 +313,7 @@ fn too_few(observations: &[Observation], hold_out: HoldOut, held: u64) -> Option
     let what = match hold_out {
         HoldOut::Run => "repeated runs",
         HoldOut::Configuration => "runs of a workload with several configurations",
-        HoldOut::Workload => "runs of one of several workloads",
+        HoldOut::Workload | HoldOut::Submitted => "runs of one of several workloads",
     };
     let no_epochs =
         !observations.is_empty() && observations.iter().all(|run| run.epoch_seconds.is_none());

@@ -1,6 +1,6 @@
 //! What was measured at all: how many runs stand behind a forecast, and how far outside of them it lies.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use serde::{Deserialize, Serialize};
 
@@ -8,8 +8,9 @@ use super::Situation;
 use super::facts::{
     EXACT, Facts, NODES, PARAMETERS, SAMPLES, Word, cut, exact_sizes, namings, text,
 };
-use super::gather::{Gathered, Group};
+use super::gather::{Gathered, Group, Growth};
 use super::hash::Hash;
+use crate::foundation::diagnostic::nearest;
 use crate::foundation::units::counted;
 use crate::record::Basis;
 
@@ -27,6 +28,16 @@ pub(super) struct Experience {
     ends: BTreeMap<u64, Ends>,
     /// The usual sizes of trainings, by their names.
     named: BTreeMap<u64, Training>,
+    /// Names of networks, in their order.
+    networks: BTreeSet<String>,
+    /// How runs without known epochs grow with their number, by workload.
+    pub(super) growth: BTreeMap<u64, Growth>,
+}
+
+/// Whether a name is that of a program, with a hash of what it runs.
+fn is_key(name: &str) -> bool {
+    let hash = name.rsplit_once('-').map(|(_, hash)| hash);
+    hash.is_some_and(|hash| hash.len() == 16 && hash.bytes().all(|byte| byte.is_ascii_digit()))
 }
 
 /// How many runs there are, how many of them are in doubt, and the bits of their doubts.
@@ -42,6 +53,13 @@ type Ends = [(f64, f64); EXACT.len()];
 
 /// A training by its name: its workload, its samples and parameters, and how many runs it had.
 type Training = (u64, (f64, f64), u32);
+
+/// Names of networks that people chose, as many as one looks through in no time.
+fn networks(gathered: &Gathered) -> BTreeSet<String> {
+    const MOST: usize = 1000;
+    let names = gathered.networks.iter().filter(|name| !is_key(name));
+    names.take(MOST).cloned().collect()
+}
 
 /// The sizes that runs of each name have, where nearly all agree.
 fn named(gathered: &Gathered) -> BTreeMap<u64, Training> {
@@ -97,6 +115,8 @@ impl Experience {
     pub(super) fn new(gathered: &Gathered) -> Self {
         let mut experience = Self {
             named: named(gathered),
+            growth: gathered.growth.clone(),
+            networks: networks(gathered),
             ..Self::default()
         };
         for group in gathered.groups.iter().filter(|group| group.met > 0) {
@@ -225,9 +245,25 @@ impl Experience {
         outside
     }
 
+    /// That no run had the job's network, where one had nearly its name.
+    fn misspelt(&self, situation: &Situation) -> Option<String> {
+        let asked = situation.workload.model.as_deref()?;
+        let plain = |name: &str| name.to_ascii_lowercase().replace(['_', ' ', '.'], "-");
+        let networks = || self.networks.iter().map(String::as_str);
+        if is_key(asked) || networks().any(|name| name.eq_ignore_ascii_case(asked)) {
+            return None;
+        }
+        let same = networks().find(|name| plain(name) == plain(asked));
+        let meant = same.or_else(|| nearest(&plain(asked), networks()))?;
+        let asked = cut(asked);
+        Some(format!(
+            "network {asked} was never measured; did you mean `{meant}`?"
+        ))
+    }
+
     /// How far outside of what was measured a run lies, in words.
     pub(super) fn beyond(&self, situation: &Situation, facts: &Facts) -> Vec<String> {
-        let mut found = Vec::new();
+        let mut found: Vec<String> = self.misspelt(situation).into_iter().collect();
         for word in Word::ALL {
             if word_key(facts, word).is_some_and(|key| self.count(key) == 0) {
                 found.extend(text(situation, word, |text| {

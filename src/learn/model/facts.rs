@@ -117,6 +117,12 @@ impl Facts {
         self
     }
 
+    /// The same without a number of epochs.
+    pub(super) fn without_epochs(mut self) -> Self {
+        self.sizes[Size::Epochs as usize] = UNKNOWN;
+        self
+    }
+
     /// The same as if it were of this workload, whose sizes are `samples` and `parameters`; 0: not known.
     pub(super) fn as_workload(mut self, workload: u64, samples: f64, parameters: f64) -> Self {
         self.workload = workload;
@@ -136,7 +142,7 @@ impl Facts {
         (steps != UNKNOWN).then(|| f64::from(steps) / STEPS)
     }
 
-    /// What makes two runs of one workload similar: software, hardware and how many workers and nodes.
+    /// What two runs of one configuration share: all but the number of epochs, the image and the place of the data.
     pub(super) fn likeness(&self) -> u64 {
         let words = [
             Word::Framework,
@@ -147,7 +153,7 @@ impl Facts {
             Word::Hardware,
         ]
         .map(|word| self.word(word));
-        let sizes = [Size::Workers, Size::Nodes]
+        let sizes = [Size::Workers, Size::Nodes, Size::Batch, Size::Threads]
             .map(|size| u64::from(self.sizes[size as usize].cast_unsigned()));
         [self.workload]
             .into_iter()
@@ -225,6 +231,7 @@ pub(super) const EXACT: [&str; 7] = [
 pub(super) const NODES: usize = 3;
 pub(super) const PARAMETERS: usize = 4;
 pub(super) const SAMPLES: usize = 5;
+pub(super) const EPOCHS: usize = 6;
 
 /// Those sizes, to the last digit; 0: not known.
 pub(super) fn exact_sizes(situation: &Situation) -> [f64; EXACT.len()] {

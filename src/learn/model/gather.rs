@@ -1,9 +1,11 @@
 //! Reads observations once and keeps what the equations need: a number per value, not a run.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
+
+use serde::{Deserialize, Serialize};
 
 use super::facts::{
-    EXACT, Facts, Size, Word, cut, exact_sizes, namings, text, whole, workload_name,
+    EPOCHS, EXACT, Facts, Size, Word, cut, exact_sizes, namings, text, whole, workload_name,
 };
 use super::hardware_met::HardwareMet;
 use super::hash::Hash;
@@ -13,9 +15,13 @@ use super::{Length, Observation};
 use crate::foundation::statistics::mixed;
 
 /// A value that a row is compared with.
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Clone, Copy, Default)]
 pub(super) struct Target {
     pub(super) y: f64,
+    /// When its run was handed over, in Unix milliseconds UTC.
+    pub(super) at_ms: u64,
+    /// Its weight among those of its cell: 1 of the newest.
+    pub(super) recency: f64,
     pub(super) censored: bool,
     pub(super) doubtful: bool,
 }
@@ -45,6 +51,49 @@ pub(super) struct Group {
     pub(super) exact: [f64; EXACT.len()],
 }
 
+/// How a run's time goes by the number of its epochs where they are not seen: a part does not, the rest does.
+#[derive(Debug, Clone, Copy, Serialize, Deserialize)]
+pub(super) struct Growth {
+    /// The fewest epochs of a run.
+    fewest: f64,
+    /// The share of such a run that all runs have.
+    fixed: f64,
+}
+
+impl Growth {
+    /// Shares that are compared, the one that is believed first.
+    const SHARES: [f64; 8] = [0.2, 0.0, 0.05, 0.1, 0.3, 0.45, 0.65, 0.85];
+
+    /// The one under which runs that differ in their epochs alone differ least in the rest.
+    fn of(runs: &[(f64, &mut Value, Facts)]) -> Self {
+        let fewest = runs.iter().map(|(epochs, ..)| *epochs);
+        let fewest = fewest.fold(f64::INFINITY, f64::min);
+        let scatter = |growth: &Self| {
+            let mut sums: HashMap<u64, [f64; 3]> = HashMap::new();
+            for (epochs, value, facts) in runs.iter().filter(|(_, its, _)| !its.target.censored) {
+                let left = value.target.y - growth.ln(*epochs);
+                let sums = sums
+                    .entry(facts.without_epochs().fingerprint())
+                    .or_default();
+                *sums = [sums[0] + 1.0, sums[1] + left, sums[2] + left * left];
+            }
+            let each = sums
+                .values()
+                .map(|[runs, sum, squares]| squares - sum * sum / runs);
+            // Rounding errors decide nothing.
+            (each.sum::<f64>() * 1e6).round()
+        };
+        let all = Self::SHARES.map(|fixed| Self { fewest, fixed });
+        let best = all.iter().min_by(|a, b| scatter(a).total_cmp(&scatter(b)));
+        *best.unwrap_or(&all[0])
+    }
+
+    /// By how much longer a run of so many epochs is than one of the fewest, as a natural logarithm.
+    pub(super) fn ln(&self, epochs: f64) -> f64 {
+        (self.fixed + (1.0 - self.fixed) * epochs / self.fewest).ln()
+    }
+}
+
 /// All observations, as far as they are needed.
 #[derive(Debug, Default)]
 pub(super) struct Gathered {
@@ -53,16 +102,20 @@ pub(super) struct Gathered {
     pub(super) values: [Vec<Value>; Response::ALL.len()],
     /// Names of words and of workloads, by their hashes.
     names: HashMap<u64, String>,
+    /// Names of networks.
+    pub(super) networks: BTreeSet<String>,
     pub(super) counts: Counts,
     pub(super) hardware_met: HardwareMet,
     pub(super) first_at_ms: u64,
     pub(super) last_at_ms: u64,
+    /// How runs without known epochs grow with their number, by workload.
+    pub(super) growth: BTreeMap<u64, Growth>,
     places: HashMap<Facts, u32>,
     fingerprint: [u64; 2],
 }
 
-/// What an epoch's first extra time is at least taken for, as a share of a steady epoch: less is lost in noise.
-const LEAST_EXTRA: f64 = 0.01;
+/// What is between epochs is at least taken for this share of one: less is lost in noise.
+const LEAST_BETWEEN: f64 = 0.001;
 /// What time outside of epochs is at least taken for, in seconds.
 const LEAST_OUTSIDE: f64 = 0.05;
 
@@ -76,6 +129,7 @@ impl Gathered {
             gathered.add(&observation);
         }
         gathered.places = HashMap::new();
+        gathered.learn_growth();
         gathered
     }
 
@@ -119,6 +173,8 @@ impl Gathered {
                     group: place,
                     target: Target {
                         y: value.ln() - shift,
+                        at_ms: observation.at_ms,
+                        recency: 1.0,
                         censored,
                         doubtful,
                     },
@@ -145,19 +201,10 @@ impl Gathered {
                 self.counts.cut_off += u64::from(censored);
             }
         }
-        if let Some(extra) = observation.first_extra_seconds {
-            let least = steady.map(|steady| LEAST_EXTRA * steady);
-            let extra = least
-                .filter(|_| !extra.is_nan())
-                .map(|least| extra.max(least));
-            let extra = extra.unwrap_or(f64::NAN);
-            push(
-                "first_extra_seconds",
-                Response::FirstExtra,
-                extra,
-                0.0,
-                false,
-            );
+        if let Some((between, steady)) = observation.between_seconds.zip(steady) {
+            let share = Some(between / steady).filter(|share| *share >= 0.0);
+            let share = share.map_or(f64::NAN, |share| share.max(LEAST_BETWEEN));
+            push("between_seconds", Response::Between, share, 0.0, false);
         }
         if let Some(outside) = observation.outside_seconds {
             let seconds = Some(outside.seconds()).filter(|seconds| *seconds >= 0.0);
@@ -170,6 +217,26 @@ impl Gathered {
         }
         for what in left_out {
             *self.counts.left_out.entry(what.to_owned()).or_default() += 1;
+        }
+    }
+
+    /// Takes the number of epochs out of the runs that show none: what is left is the time of one with the fewest.
+    fn learn_growth(&mut self) {
+        let values = &mut self.values[Response::Whole as usize];
+        let mut of_workloads: BTreeMap<u64, Vec<(f64, &mut Value, Facts)>> = BTreeMap::new();
+        for value in values {
+            let group = &self.groups[value.group as usize];
+            if group.exact[EPOCHS] > 0.0 {
+                let of = of_workloads.entry(group.facts.workload).or_default();
+                of.push((group.exact[EPOCHS], value, group.facts));
+            }
+        }
+        for (workload, mut runs) in of_workloads {
+            let growth = Growth::of(&runs);
+            for (epochs, value, _) in &mut runs {
+                value.target.y -= growth.ln(*epochs);
+            }
+            self.growth.insert(workload, growth);
         }
     }
 
@@ -188,6 +255,8 @@ impl Gathered {
                 self.names.insert(hash, name);
             }
         }
+        let network = situation.workload.model.as_deref();
+        self.networks.extend(network.map(cut));
         self.names
             .entry(facts.workload)
             .or_insert_with(|| workload_name(situation));
@@ -221,7 +290,7 @@ impl Gathered {
             [facts.fingerprint(), flags],
             length(observation.epoch_seconds),
             length(observation.wall_seconds),
-            float(observation.first_extra_seconds),
+            float(observation.between_seconds),
             length(observation.outside_seconds),
             observation.memory_bytes.map_or([0, 0], |bytes| [1, bytes]),
         ];

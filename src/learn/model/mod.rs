@@ -30,6 +30,7 @@ mod observation;
 mod observations;
 mod observe;
 mod priors;
+mod recent;
 mod response;
 mod solution;
 mod solve;
@@ -38,7 +39,7 @@ mod tally;
 pub use crate::record::{Hardware, Situation, Start, Submitted};
 pub use checked_forecast::{CheckedFigure, CheckedForecast};
 pub use evaluate::{
-    EVALUATED, Errors, Evaluation, FEWEST, Fit, HoldOut, Sample, Score, View, evaluate,
+    EVALUATED, Errors, Evaluation, FEWEST, Fit, HoldOut, Judged, Sample, Score, View, evaluate,
 };
 pub use explanation::{Explanation, LearnedEffect, RatioInterval};
 pub use fitted::Model;

@@ -12,10 +12,12 @@ use super::fit::{RUN_WIDTH, State};
 use super::response::Response;
 use super::solve::{Components, Evidence, Own};
 use crate::foundation::statistics::{Z95, quick_t95};
-use crate::record::Interval;
+use crate::record::{Interval, Shift};
 
 /// Degrees of freedom of what the coefficients leave open: they rest on many runs.
 const COEFFICIENTS: f64 = 30.0;
+/// After so many runs a shift is no news.
+const NEWS: u64 = 20;
 /// Logarithms beyond these are no times and sizes.
 const LOGARITHMS: f64 = 300.0;
 
@@ -49,6 +51,8 @@ struct MeasuredCell {
     key: u64,
     row: Row,
     evidence: Evidence,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    shift: Option<Shift>,
 }
 
 /// A workload with its own coefficients, which all candidates of a job share.
@@ -65,9 +69,24 @@ pub(super) struct Predicted {
     pub(super) mean: f64,
     /// Its standard deviation, as wide as a normal distribution must be to hold 90 % of what may come.
     pub(super) sd: f64,
+    /// By what its configuration's runs have moved of late.
+    pub(super) shift: Option<Shift>,
 }
 
 impl Predicted {
+    /// The same of something that is larger by so much.
+    pub(super) fn plus(self, logarithm: f64) -> Self {
+        Self {
+            mean: self.mean + logarithm,
+            ..self
+        }
+    }
+
+    /// The shift, unless it was long ago.
+    pub(super) fn news(self) -> Option<Shift> {
+        self.shift.filter(|shift| shift.runs <= NEWS)
+    }
+
     /// As a figure, and no logarithm.
     pub(super) fn interval(self) -> Interval {
         let exp = |logarithm: f64| logarithm.clamp(-LOGARITHMS, LOGARITHMS).exp();
@@ -135,6 +154,7 @@ impl Solution {
             key: design.cells[cell].key,
             row: design.cells[cell].row.clone(),
             evidence: state.evidence[cell],
+            shift: design.cells[cell].shift,
         };
         let workload = |(at, span): (usize, &super::design::Span)| {
             let cells = span.cells.clone();
@@ -280,9 +300,11 @@ impl Solution {
         }
         let cells = workload.map_or(&[][..], |its| &its.workload.cells);
         let cell = cells.binary_search_by_key(&parts.cell, |cell| cell.key);
-        let (cell_mean, kept) = cell.map_or((mean, 0.0), |at| {
-            let evidence = &cells[at].evidence;
-            (evidence.mean, evidence.kept.clamp(0.0, 1.0))
+        let (cell_mean, kept, shift) = cell.map_or((mean, 0.0, None), |at| {
+            let MeasuredCell {
+                evidence, shift, ..
+            } = &cells[at];
+            (evidence.mean, evidence.kept.clamp(0.0, 1.0), *shift)
         });
         let left = 1.0 - kept;
         mean += kept * (cell_mean - mean);
@@ -322,6 +344,6 @@ impl Solution {
         });
         total.add(self.stretch.runs.powi(2) * RUN_WIDTH * noise.0, noise.1);
         let sd = total.variance.sqrt() * quick_t95(total.freedom()) / Z95;
-        Predicted { mean, sd }
+        Predicted { mean, sd, shift }
     }
 }
