@@ -90,6 +90,7 @@ fn plant(
     let ended =
         begun + u64::try_from(Duration::from_secs_f64(seconds).as_millis()).expect("it fits");
     let mut measured = node(run_id(number), "n1", ended);
+    measured.host.cpus_allowed = measured.host.cpus;
     measured.state = NodeState::Ended;
     measured.exit = Some(ExitStatus::Code(code));
     (measured.started_at_ms, measured.ended_at_ms) = (begun, Some(ended));

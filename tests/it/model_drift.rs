@@ -97,7 +97,7 @@ fn intervals_hold_in_the_order_of_time_where_hours_differ() {
                 at_ms: 1_790_000_000_000 + 600_000 * at,
                 ..known(&situation("cnn", "none", 2.0), seconds)
             };
-            if at >= 24 && at % 6 == 0 {
+            if at >= 24 && at % 5 == 0 {
                 let told = fit(runs.clone())
                     .forecast(&next.situation)
                     .epoch_seconds

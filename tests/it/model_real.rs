@@ -187,7 +187,7 @@ fn measured_runs_are_predicted_from_the_others() {
         (HoldOut::Workload, 0.5, f64::INFINITY),
     ] {
         let view = evaluation.view(hold_out).expect("a view");
-        let errors = view.scores.first().expect("a score").errors;
+        let errors = view.epoch.expect("a score");
         tell(&format!("{hold_out:?}: {errors:?}"));
         assert!(errors.coverage_ratio > least, "{hold_out:?} {errors:#?}");
         assert!(

@@ -58,10 +58,9 @@ impl CheckedForecast {
     pub fn new(forecast: &Forecast, came: &Observation) -> Self {
         let steady = came.epoch_seconds.filter(|_| !came.doubts.warm_up);
         let steady = steady.and_then(Length::known);
-        let is_longer = |wall: Length| {
-            let total = forecast.total_seconds.as_ref();
-            total.is_some_and(|total| wall.seconds() > total.high)
-        };
+        let high = forecast
+            .total_seconds
+            .map_or(f64::INFINITY, |total| total.high);
         let checked =
             |forecast: Option<Interval>, came: Option<f64>| CheckedFigure::new(forecast?, came?);
         Self {
@@ -72,7 +71,7 @@ impl CheckedForecast {
             total_seconds: checked(
                 forecast.total_seconds,
                 came.wall_seconds
-                    .filter(|wall| wall.known().is_some() || is_longer(*wall))
+                    .filter(|wall| wall.known().is_some() || wall.seconds() > high)
                     .map(Length::seconds),
             ),
             memory_bytes: checked(

@@ -8,8 +8,9 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use serde::{Deserialize, Serialize};
 
-use super::fingerprint::{configuration, start, workload};
-use super::{Model, Observation, Priors, Situation};
+use super::facts::Facts;
+use super::hash::Hash;
+use super::{CheckedForecast, Model, Observation, Priors, Situation};
 use crate::foundation::statistics::mean;
 use crate::record::{Forecast, Interval, median};
 
@@ -61,45 +62,33 @@ impl Errors {
     /// Of pairs of a forecast and what was measured. Pairs that are no positive numbers are left out; `None` where none is left.
     #[must_use]
     pub fn from_pairs(pairs: &[(Interval, f64)]) -> Option<Self> {
-        let is_positive = |value: f64| value.is_finite() && value > 0.0;
-        let usable = pairs.iter().filter(|(forecast, measured)| {
-            [*measured, forecast.median, forecast.low, forecast.high]
-                .into_iter()
-                .all(is_positive)
-        });
-        let usable: Vec<&(Interval, f64)> = usable.collect();
-        let each = |of: fn(&Interval, f64) -> f64| -> Vec<f64> {
-            let values = usable
-                .iter()
-                .map(|(forecast, measured)| of(forecast, *measured));
-            values.collect()
-        };
-        let off = |forecast: &Interval, measured: f64| (forecast.median / measured).ln();
+        let is_positive = |value: &f64| value.is_finite() && *value > 0.0;
+        let (mut ratios, mut logarithms) = (Vec::new(), Vec::new());
+        let (mut inside, mut widths) = (Vec::new(), Vec::new());
+        for (
+            Interval {
+                median, low, high, ..
+            },
+            measured,
+        ) in pairs
+        {
+            if ![measured, median, low, high].into_iter().all(is_positive) {
+                continue;
+            }
+            ratios.push((median / measured - 1.0).abs());
+            logarithms.push((median / measured).ln());
+            inside.push(f64::from(u8::from((low..=high).contains(&measured))));
+            widths.push(high / low);
+        }
         Some(Self {
-            runs: usable.len() as u64,
-            mean_error_ratio: mean(&each(|forecast, measured| {
-                (forecast.median / measured - 1.0).abs()
-            }))?,
-            median_error_ln: median(each(|forecast, measured| {
-                (forecast.median / measured).ln().abs()
-            }))?,
-            bias_ln: mean(&each(off))?,
-            coverage_ratio: mean(&each(|forecast, measured| {
-                let is_within = (forecast.low..=forecast.high).contains(&measured);
-                f64::from(u8::from(is_within))
-            }))?,
-            width_ratio: median(each(|forecast, _| forecast.high / forecast.low))?,
+            runs: ratios.len() as u64,
+            mean_error_ratio: mean(&ratios)?,
+            median_error_ln: median(logarithms.iter().map(|ln| ln.abs()).collect())?,
+            bias_ln: mean(&logarithms)?,
+            coverage_ratio: mean(&inside)?,
+            width_ratio: median(widths)?,
         })
     }
-}
-
-/// How good a way to forecast is.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub struct Score {
-    /// What forecasts: `model`.
-    pub by: String,
-    /// How far its times of an epoch were off.
-    pub errors: Errors,
 }
 
 /// The answer to one of the questions.
@@ -109,12 +98,13 @@ pub struct View {
     pub hold_out: HoldOut,
     /// Parts that were held back in turn.
     pub folds: u64,
-    /// The model's errors; empty where there are too few runs.
-    pub scores: Vec<Score>,
-    /// The model's errors of the time of whole runs, where the number of epochs is known.
+    /// Errors of the time of an epoch; `None` where there are too few runs.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub epoch: Option<Errors>,
+    /// Errors of the time of whole runs, where the number of epochs is known.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub total: Option<Errors>,
-    /// The model's errors of main memory.
+    /// Errors of main memory.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub memory: Option<Errors>,
     /// Why there is no answer, in words.
@@ -195,16 +185,9 @@ fn view(observations: &[Observation], hold_out: HoldOut, fit: Fit<'_>) -> View {
     let (parts, folds) = held_parts(observations, hold_out);
     let runs = || parts.iter().zip(observations);
     let held = runs().filter(|(part, run)| part.is_some() && steady_seconds(run).is_some());
-    let mut view = View {
-        hold_out,
-        folds: folds as u64,
-        scores: Vec::new(),
-        total: None,
-        memory: None,
-        too_few: too_few(observations, hold_out, held.count() as u64),
-    };
-    if view.too_few.is_some() {
-        return view;
+    let too_few = too_few(observations, hold_out, held.count() as u64);
+    if too_few.is_some() {
+        return Judged::default().view(hold_out, folds, too_few);
     }
     let mut judged = Judged::default();
     for fold in 0..folds {
@@ -221,8 +204,7 @@ fn view(observations: &[Observation], hold_out: HoldOut, fit: Fit<'_>) -> View {
             judged.add(forecast, run);
         }
     }
-    judged.score(&mut view);
-    view
+    judged.view(hold_out, folds, None)
 }
 
 /// Figures that were forecast, and those that came.
@@ -234,45 +216,43 @@ pub struct Judged {
 }
 
 impl Judged {
-    /// Compares a forecast with its run. One that was cut off is judged where it had taken longer than was forecast by then.
+    /// Compares a forecast with its run.
     pub fn add(&mut self, forecast: &Forecast, run: &Observation) {
-        let time = forecast.epoch_seconds.or(forecast.total_seconds);
-        self.epochs.extend(time.zip(steady_seconds(run)));
-        if let Some((total, wall)) = forecast.total_seconds.zip(run.wall_seconds) {
-            let is_judged = wall.known().is_some() || wall.seconds() > total.high;
-            self.totals
-                .extend(is_judged.then_some((total, wall.seconds())));
+        let checked = CheckedForecast::new(forecast, run);
+        for (pairs, figure) in [
+            (&mut self.epochs, checked.epoch_seconds),
+            (&mut self.totals, checked.total_seconds),
+            (&mut self.memories, checked.memory_bytes),
+        ] {
+            pairs.extend(figure.map(|figure| (figure.forecast, figure.came)));
         }
-        let bytes = run.memory_bytes.map(|bytes| bytes as f64);
-        self.memories.extend(forecast.memory_bytes.zip(bytes));
     }
 
-    fn score(&self, view: &mut View) {
-        let score = |errors| Score {
-            by: "model".to_owned(),
-            errors,
-        };
-        let epochs = Errors::from_pairs(&self.epochs);
-        view.scores = epochs.map(score).into_iter().collect();
-        view.total = Errors::from_pairs(&self.totals);
-        view.memory = Errors::from_pairs(&self.memories);
+    fn view(&self, hold_out: HoldOut, folds: usize, too_few: Option<String>) -> View {
+        View {
+            hold_out,
+            folds: folds as u64,
+            epoch: Errors::from_pairs(&self.epochs),
+            total: Errors::from_pairs(&self.totals),
+            memory: Errors::from_pairs(&self.memories),
+            too_few,
+        }
     }
 
     /// How good the forecasts were that runs had when they were submitted.
     #[must_use]
     pub fn submitted(&self) -> View {
         let is_empty = self.epochs.is_empty() && self.totals.is_empty();
-        let mut view = View {
-            hold_out: HoldOut::Submitted,
-            folds: 0,
-            scores: Vec::new(),
-            total: None,
-            memory: None,
-            too_few: is_empty.then(|| "no run that ended had a forecast".to_owned()),
-        };
-        self.score(&mut view);
-        view
+        let too_few = is_empty.then(|| "no run that ended had a forecast".to_owned());
+        self.view(HoldOut::Submitted, 0, too_few)
     }
+}
+
+/// A start of a run as a number.
+fn start(observation: &Observation) -> u64 {
+    let run = Hash::new(7).name(observation.run_id.as_str());
+    let run = run.number(observation.element.into());
+    run.number(observation.attempt.into()).end()
 }
 
 /// The part that each run is held back with, and how many parts there are; `None`: it is never held back, only learned from.
@@ -281,11 +261,12 @@ impl Judged {
 /// configuration of its workload, no other workload) stays, for nothing would be known of it.
 fn held_parts(observations: &[Observation], hold_out: HoldOut) -> (Vec<Option<usize>>, usize) {
     let unit = |observation: &Observation| {
-        let situation = &observation.situation;
+        let facts = Facts::new(&observation.situation);
+        let configuration = facts.without_epochs().fingerprint();
         match hold_out {
-            HoldOut::Run => (configuration(situation), start(observation)),
-            HoldOut::Configuration => (workload(situation), configuration(situation)),
-            HoldOut::Workload | HoldOut::Submitted => (0, workload(situation)),
+            HoldOut::Run => (configuration, start(observation)),
+            HoldOut::Configuration => (facts.workload, configuration),
+            HoldOut::Workload | HoldOut::Submitted => (0, facts.workload),
         }
     };
     let timed = observations

@@ -5,9 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use serde::{Deserialize, Serialize};
 
 use super::Situation;
-use super::facts::{
-    EXACT, Facts, NODES, PARAMETERS, SAMPLES, Word, cut, exact_sizes, namings, text,
-};
+use super::facts::{EXACT, Facts, Size, Word, cut, exact_sizes, namings, text};
 use super::gather::{Gathered, Group, Growth};
 use super::hash::Hash;
 use crate::foundation::diagnostic::nearest;
@@ -19,6 +17,9 @@ const BEYOND: f64 = 1.25;
 /// The sizes of a training are taken from runs of the same name where this share of them agrees.
 const AGREED: f64 = 0.9;
 
+/// As many names of networks are looked through for one that is nearly the job's.
+const NETWORKS: usize = 1000;
+
 /// Counts and ends.
 #[derive(Debug, Clone, Default, Serialize, Deserialize)]
 pub(super) struct Experience {
@@ -28,7 +29,7 @@ pub(super) struct Experience {
     ends: BTreeMap<u64, Ends>,
     /// The usual sizes of trainings, by their names.
     named: BTreeMap<u64, Training>,
-    /// Names of networks, in their order.
+    /// Names of networks that people chose.
     networks: BTreeSet<String>,
     /// How runs without known epochs grow with their number, by workload.
     pub(super) growth: BTreeMap<u64, Growth>,
@@ -54,13 +55,6 @@ type Ends = [(f64, f64); EXACT.len()];
 /// A training by its name: its workload, its samples and parameters, and how many runs it had.
 type Training = (u64, (f64, f64), u32);
 
-/// Names of networks that people chose, as many as one looks through in no time.
-fn networks(gathered: &Gathered) -> BTreeSet<String> {
-    const MOST: usize = 1000;
-    let names = gathered.networks.iter().filter(|name| !is_key(name));
-    names.take(MOST).cloned().collect()
-}
-
 /// The sizes that runs of each name have, where nearly all agree.
 fn named(gathered: &Gathered) -> BTreeMap<u64, Training> {
     let mut trainings: BTreeMap<(u64, u64), (f64, f64, u32)> = BTreeMap::new();
@@ -74,8 +68,8 @@ fn named(gathered: &Gathered) -> BTreeMap<u64, Training> {
         };
         for name in both.into_iter().chain([network]) {
             let training = trainings.entry((name, facts.workload)).or_insert((
-                exact[SAMPLES],
-                exact[PARAMETERS],
+                exact[Size::Samples as usize],
+                exact[Size::Parameters as usize],
                 0,
             ));
             for count in [&mut training.2, all.entry(name).or_default()] {
@@ -113,10 +107,11 @@ fn word_key(facts: &Facts, word: Word) -> Option<u64> {
 
 impl Experience {
     pub(super) fn new(gathered: &Gathered) -> Self {
+        let networks = gathered.networks.iter().filter(|name| !is_key(name));
         let mut experience = Self {
             named: named(gathered),
             growth: gathered.growth.clone(),
-            networks: networks(gathered),
+            networks: networks.take(NETWORKS).cloned().collect(),
             ..Self::default()
         };
         for group in gathered.groups.iter().filter(|group| group.met > 0) {
@@ -151,7 +146,9 @@ impl Experience {
         let facts = Facts::new(situation);
         let complete = || (facts, Vec::new());
         let sizes = exact_sizes(situation);
-        let is_open = [SAMPLES, PARAMETERS].iter().any(|at| sizes[*at] <= 0.0);
+        let is_open = [Size::Samples, Size::Parameters]
+            .iter()
+            .any(|size| sizes[*size as usize] <= 0.0);
         if !is_open && situation.workload.dataset.is_some()
             || self.ends.contains_key(&facts.workload)
         {
@@ -165,14 +162,15 @@ impl Experience {
         };
         let (workload, taken, runs) = *found;
         let mut taken_over = Vec::new();
-        for (at, name, taken) in [
-            (SAMPLES, "samples", taken.0),
-            (PARAMETERS, "parameters", taken.1),
+        for (size, name, taken) in [
+            (Size::Samples, "samples", taken.0),
+            (Size::Parameters, "parameters", taken.1),
         ] {
-            if sizes[at] > 0.0 && sizes[at] != taken {
+            let size = sizes[size as usize];
+            if size > 0.0 && size != taken {
                 return complete();
             }
-            if sizes[at] <= 0.0 && taken > 0.0 {
+            if size <= 0.0 && taken > 0.0 {
                 taken_over.push(format!("{name} = {taken:.0}"));
             }
         }
@@ -217,7 +215,10 @@ impl Experience {
 
     /// Whether a workload ran on different numbers of nodes.
     pub(super) fn scaled(&self, workload: u64) -> bool {
-        let ends = self.ends.get(&workload).map(|ends| ends[NODES]);
+        let ends = self
+            .ends
+            .get(&workload)
+            .map(|ends| ends[Size::Nodes as usize]);
         ends.is_some_and(|(fewest, most)| fewest < most)
     }
 

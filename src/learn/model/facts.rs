@@ -26,17 +26,18 @@ named_enum! {
 /// The sizes of a run, as natural logarithms. The order is that of [`Facts::sizes`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Size {
-    Samples,
-    Parameters,
     /// Samples of a step on each worker.
     Batch,
     Threads,
-    CoreRate,
-    Bandwidth,
     /// GPUs, else tasks, over all nodes.
     Workers,
     Nodes,
+    Parameters,
+    Samples,
     Epochs,
+    // Of these it is not reported how far outside of what was measured a run lies.
+    CoreRate,
+    Bandwidth,
 }
 
 impl Size {
@@ -67,33 +68,15 @@ impl Facts {
         for (hash, word) in words.iter_mut().zip(Word::ALL) {
             *hash = text(situation, word, |name| Hash::new(1).name(name).end()).unwrap_or(0);
         }
-        let workload = &situation.workload;
-        let (nodes, workers) = (situation.nodes.max(1), workers(situation));
         let figures = situation.hardware.figures.filter(|_| !gpu);
-        let threads = situation.hardware.threads.filter(|_| !gpu);
+        let rates = figures.map(|figures| [figures.core_gflops, figures.memory_gb_per_second]);
+        let exact = exact_sizes(situation).into_iter();
         let mut sizes = [UNKNOWN; Size::COUNT];
-        let mut set = |size: Size, value: Option<f64>| {
-            if let Some(value) = value.filter(|value| value.is_finite() && *value > 0.0) {
-                sizes[size as usize] = stepped(value.ln());
+        for (size, value) in sizes.iter_mut().zip(exact.chain(rates.unwrap_or_default())) {
+            if value.is_finite() && value > 0.0 {
+                *size = stepped(value.ln());
             }
-        };
-        set(Size::Samples, workload.samples.map(whole));
-        set(Size::Parameters, workload.parameters.map(whole));
-        set(
-            Size::Batch,
-            workload
-                .batch_size
-                .map(|batch| whole(batch) / f64::from(workers)),
-        );
-        set(Size::Threads, threads);
-        set(Size::CoreRate, figures.map(|figures| figures.core_gflops));
-        set(
-            Size::Bandwidth,
-            figures.map(|figures| figures.memory_gb_per_second),
-        );
-        set(Size::Workers, Some(f64::from(workers)));
-        set(Size::Nodes, Some(f64::from(nodes)));
-        set(Size::Epochs, workload.epochs.map(whole));
+        }
         Self {
             workload: workload_hash(situation),
             words,
@@ -227,12 +210,6 @@ pub(super) const EXACT: [&str; 7] = [
     "number of samples",
     "number of epochs",
 ];
-/// Where in [`EXACT`] these stand.
-pub(super) const NODES: usize = 3;
-pub(super) const PARAMETERS: usize = 4;
-pub(super) const SAMPLES: usize = 5;
-pub(super) const EPOCHS: usize = 6;
-
 /// Those sizes, to the last digit; 0: not known.
 pub(super) fn exact_sizes(situation: &Situation) -> [f64; EXACT.len()] {
     let workers = f64::from(workers(situation));

@@ -125,7 +125,7 @@ impl Model {
         };
         if by_epochs {
             let predicted = interval(epoch);
-            forecast.shift = predicted.and_then(Predicted::news);
+            forecast.shift = predicted.and_then(|its| its.shift);
             let steady = predicted.map(|steady| steady.plus(samples).interval());
             let unseen = Predicted {
                 mean: BETWEEN.0,
@@ -145,7 +145,7 @@ impl Model {
             let longer = epochs.zip(known.growth.get(&facts.workload));
             let longer = longer.map_or(0.0, |(epochs, growth)| growth.ln(epochs));
             let predicted = interval(whole_run);
-            forecast.shift = predicted.and_then(Predicted::news);
+            forecast.shift = predicted.and_then(|its| its.shift);
             forecast.total_seconds = predicted.map(|run| run.plus(samples + longer).interval());
         }
         forecast

@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet, HashMap};
 use serde::{Deserialize, Serialize};
 
 use super::facts::{
-    EPOCHS, EXACT, Facts, Size, Word, cut, exact_sizes, namings, text, whole, workload_name,
+    EXACT, Facts, Size, Word, cut, exact_sizes, namings, text, whole, workload_name,
 };
 use super::hardware_met::HardwareMet;
 use super::hash::Hash;
@@ -94,6 +94,10 @@ impl Growth {
     }
 }
 
+fn is_cut_off(length: Length) -> bool {
+    matches!(length, Length::AtLeast(_))
+}
+
 /// All observations, as far as they are needed.
 #[derive(Debug, Default)]
 pub(super) struct Gathered {
@@ -164,59 +168,55 @@ impl Gathered {
             (*runs, *doubts) = (*runs + 1, *doubts | observation.doubts.bits());
         }
         self.counts.doubtful += u64::from(doubtful);
-        // Notes a value where it has a logarithm; says whether it has.
-        let mut left_out: Vec<&str> = Vec::new();
-        let mut push = |what, response: Response, value: f64, shift: f64, censored: bool| {
-            let is_usable = value.is_finite() && value > 0.0;
-            if is_usable {
-                self.values[response as usize].push(Value {
-                    group: place,
-                    target: Target {
-                        y: value.ln() - shift,
-                        at_ms: observation.at_ms,
-                        recency: 1.0,
-                        censored,
-                        doubtful,
-                    },
-                });
-            } else {
-                left_out.push(what);
-            }
-            is_usable
+        // Nothing is less than this, but what is no size at all stays that.
+        let least = |length: Length, least: f64| match length {
+            Length::Known(value) if value >= 0.0 => Length::Known(value.max(least)),
+            other => other,
         };
         let samples = facts.size(Size::Samples).unwrap_or(0.0);
-        let is_cut_off = |length: Length| matches!(length, Length::AtLeast(_));
-        let mut steady = None;
-        if let Some(length) = observation.epoch_seconds {
-            let (seconds, censored) = (length.seconds(), is_cut_off(length));
-            if push("epoch_seconds", Response::Epoch, seconds, samples, censored) {
-                self.counts.with_epochs += 1;
-                self.counts.cut_off += u64::from(censored);
-                steady = Some(seconds).filter(|_| !censored);
+        let epoch = observation.epoch_seconds;
+        let wall = observation.wall_seconds.filter(|_| epoch.is_none());
+        let steady = epoch.and_then(Length::known);
+        let between = observation.between_seconds.zip(steady);
+        let between =
+            between.map(|(all, steady)| least(Length::Known(all / steady), LEAST_BETWEEN));
+        let outside = observation.outside_seconds;
+        let outside = outside.map(|outside| least(outside, LEAST_OUTSIDE));
+        let bytes = observation
+            .memory_bytes
+            .map(|bytes| Length::Known(whole(bytes)));
+        for (what, response, length, shift) in [
+            ("epoch_seconds", Response::Epoch, epoch, samples),
+            ("wall_seconds", Response::Whole, wall, samples),
+            ("between_seconds", Response::Between, between, 0.0),
+            ("outside_seconds", Response::Outside, outside, 0.0),
+            ("memory_bytes", Response::Memory, bytes, 0.0),
+        ] {
+            let Some(length) = length else {
+                continue;
+            };
+            let (value, censored) = (length.seconds(), is_cut_off(length));
+            if !value.is_finite() || value <= 0.0 {
+                *self.counts.left_out.entry(what.to_owned()).or_default() += 1;
+                continue;
             }
-        } else if let Some(length) = observation.wall_seconds {
-            let (seconds, censored) = (length.seconds(), is_cut_off(length));
-            if push("wall_seconds", Response::Whole, seconds, samples, censored) {
-                self.counts.whole_runs += 1;
-                self.counts.cut_off += u64::from(censored);
+            match response {
+                Response::Epoch => self.counts.with_epochs += 1,
+                Response::Whole => self.counts.whole_runs += 1,
+                _ => {}
             }
-        }
-        if let Some((between, steady)) = observation.between_seconds.zip(steady) {
-            let share = Some(between / steady).filter(|share| *share >= 0.0);
-            let share = share.map_or(f64::NAN, |share| share.max(LEAST_BETWEEN));
-            push("between_seconds", Response::Between, share, 0.0, false);
-        }
-        if let Some(outside) = observation.outside_seconds {
-            let seconds = Some(outside.seconds()).filter(|seconds| *seconds >= 0.0);
-            let seconds = seconds.map_or(f64::NAN, |seconds| seconds.max(LEAST_OUTSIDE));
-            let censored = is_cut_off(outside);
-            push("outside_seconds", Response::Outside, seconds, 0.0, censored);
-        }
-        if let Some(bytes) = observation.memory_bytes {
-            push("memory_bytes", Response::Memory, whole(bytes), 0.0, false);
-        }
-        for what in left_out {
-            *self.counts.left_out.entry(what.to_owned()).or_default() += 1;
+            let is_time = matches!(response, Response::Epoch | Response::Whole);
+            self.counts.cut_off += u64::from(censored && is_time);
+            self.values[response as usize].push(Value {
+                group: place,
+                target: Target {
+                    y: value.ln() - shift,
+                    at_ms: observation.at_ms,
+                    recency: 1.0,
+                    censored,
+                    doubtful,
+                },
+            });
         }
     }
 
@@ -226,9 +226,9 @@ impl Gathered {
         let mut of_workloads: BTreeMap<u64, Vec<(f64, &mut Value, Facts)>> = BTreeMap::new();
         for value in values {
             let group = &self.groups[value.group as usize];
-            if group.exact[EPOCHS] > 0.0 {
+            if group.exact[Size::Epochs as usize] > 0.0 {
                 let of = of_workloads.entry(group.facts.workload).or_default();
-                of.push((group.exact[EPOCHS], value, group.facts));
+                of.push((group.exact[Size::Epochs as usize], value, group.facts));
             }
         }
         for (workload, mut runs) in of_workloads {
@@ -274,10 +274,13 @@ impl Gathered {
     }
 
     fn note_fingerprint(&mut self, observation: &Observation, facts: &Facts) {
-        let length = |length: Option<Length>| match length {
-            None => [0, 0],
-            Some(Length::Known(seconds)) => [1, seconds.to_bits()],
-            Some(Length::AtLeast(seconds)) => [2, seconds.to_bits()],
+        let length = |length: Option<Length>| {
+            length.map_or([0, 0], |length| {
+                [
+                    1 + u64::from(is_cut_off(length)),
+                    length.seconds().to_bits(),
+                ]
+            })
         };
         let float = |value: Option<f64>| value.map_or([0, 0], |value| [1, value.to_bits()]);
         // The first doubt is the highest bit: names of models hang on it.

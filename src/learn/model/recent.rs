@@ -12,6 +12,8 @@ const SHIFTS: [(usize, f64); 3] = [(2, 4.0), (4, 2.5), (8, 1.6)];
 const BEFORE: (usize, usize) = (3, 32);
 /// Less than this, as a logarithm, is no shift: machines and schedulers differ by as much from hour to hour.
 const LEAST: f64 = 0.07;
+/// After so many runs a shift is no news.
+const NEWS: u64 = 20;
 /// How far a run was from the level of those before it, and how many these were.
 pub(super) type Ahead = (f64, f64);
 
@@ -42,7 +44,7 @@ pub(super) fn recent(targets: &mut Vec<Target>, sd: f64) -> (Option<Shift>, Vec<
         before: (last - before) as u64,
         time_ratio: (level(&sure[last..]) - level(&sure[before..last])).exp(),
     };
-    (Some(shift), ahead)
+    (Some(shift).filter(|shift| shift.runs <= NEWS), ahead)
 }
 
 /// Notes how much each value weighs by the number of newer ones.

@@ -64,15 +64,6 @@ impl Response {
         }
     }
 
-    /// By how much those slopes are expected to be above what they were, beyond the largest that was measured: more threads, workers
-    /// and samples a step help less and less.
-    pub(super) fn saturations(self) -> [f64; EXACT.len()] {
-        match self {
-            Self::Epoch | Self::Whole => [0.15, 0.2, 0.1, 0.0, 0.0, 0.0, 0.0],
-            Self::Between | Self::Outside | Self::Memory => [0.0; EXACT.len()],
-        }
-    }
-
     /// Standard deviations of the logarithm that are believed of repeats, and of what a configuration adds to its parts.
     pub(super) fn scatter(self) -> (f64, f64) {
         match self {

@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 use super::block::{Block, Term};
 use super::calibrate::Stretch;
 use super::design::{Layout, Row, cell_key};
-use super::facts::{EXACT, Facts};
+use super::facts::{EXACT, Facts, Size};
 use super::fit::{RUN_WIDTH, State};
 use super::response::Response;
 use super::solve::{Components, Evidence, Own};
@@ -16,8 +16,8 @@ use crate::record::{Interval, Shift};
 
 /// Degrees of freedom of what the coefficients leave open: they rest on many runs.
 const COEFFICIENTS: f64 = 30.0;
-/// After so many runs a shift is no news.
-const NEWS: u64 = 20;
+/// What is added to the slopes of batch and of threads beyond the largest that was measured: more of them help less and less.
+const SATURATION: (f64, f64) = (0.15, 0.2);
 /// Logarithms beyond these are no times and sizes.
 const LOGARITHMS: f64 = 300.0;
 
@@ -80,11 +80,6 @@ impl Predicted {
             mean: self.mean + logarithm,
             ..self
         }
-    }
-
-    /// The shift, unless it was long ago.
-    pub(super) fn news(self) -> Option<Shift> {
-        self.shift.filter(|shift| shift.runs <= NEWS)
     }
 
     /// As a figure, and no logarithm.
@@ -332,12 +327,12 @@ impl Solution {
                 components.local_freedom[at],
             );
         }
-        let mut bent = 0.0;
-        let (saturations, bends) = (self.response.saturations(), self.response.bends());
-        for ((saturation, bend), far) in saturations.iter().zip(bends).zip(outside) {
-            mean += saturation * far.max(0.0);
-            bent += (bend * far).powi(2);
+        if matches!(self.response, Response::Epoch | Response::Whole) {
+            let beyond = |size: Size| outside[size as usize].max(0.0);
+            mean += SATURATION.0 * beyond(Size::Batch) + SATURATION.1 * beyond(Size::Threads);
         }
+        let bends = self.response.bends().into_iter().zip(outside);
+        let bent = bends.map(|(bend, far)| (bend * far).powi(2)).sum();
         total.add(bent, COEFFICIENTS);
         let noise = workload.map_or((components.noise, COEFFICIENTS), |its| {
             (its.workload.noise, its.workload.freedom)

@@ -82,9 +82,8 @@ pub(super) fn evaluated(evaluation: &Evaluation) -> String {
         if let Some(why) = &view.too_few {
             text.push_str(&format!("{question}: not known yet: {why}\n"));
         }
-        let epoch = view.scores.first().map(|score| score.errors);
         for (what, errors) in [
-            ("an epoch", epoch),
+            ("an epoch", view.epoch),
             ("the run", view.total),
             ("memory", view.memory),
         ] {
