@@ -4,7 +4,7 @@ use crate::app::track::Tracked;
 use crate::foundation::units::display_seconds;
 use crate::learn::model::{CheckedFigure, CheckedForecast, Situation, Start, Submitted};
 use crate::plan::forecast_text::size;
-pub(crate) use crate::plan::forecast_text::{basis, basis_in_short, count, memory, seconds};
+pub(crate) use crate::plan::forecast_text::{basis, basis_in_short, count, memory, seconds, shift};
 use crate::record::NodeMeasure;
 
 /// The forecast of a run that is over, compared with what was measured; `None` where there is none of either.

@@ -86,14 +86,19 @@ impl Prospect {
         }
     }
 
-    /// Widens the forecast of the whole run to what repeats of it took, from the shortest to the longest, in seconds.
-    pub(super) fn cover(&mut self, repeats: Option<(f64, f64)>) {
+    /// Widens the forecast of the whole run to what repeats of it took, from the shortest to the longest, in seconds. What they had is
+    /// the job's configuration, whatever of it was not known before.
+    pub(super) fn cover(&mut self, repeats: Option<(f64, f64, usize)>) {
         let forecast = self
             .candidates
             .first_mut()
             .and_then(|first| first.forecast.as_mut());
-        if let Some(((low, high), forecast)) = repeats.zip(forecast) {
+        if let Some(((low, high, runs), forecast)) = repeats.zip(forecast) {
             forecast.cover(low, high);
+            if forecast.basis > Basis::Alike {
+                (forecast.basis, forecast.runs) = (Basis::Alike, runs as u64);
+                (forecast.doubtful, forecast.doubts) = (0, Vec::new());
+            }
         }
     }
 
@@ -107,11 +112,15 @@ impl Prospect {
             forecast_text::basis_of(forecast)
         );
         if let Some((other, theirs)) = self.others().find(|(other, _)| differs(other)) {
+            let name = apart(other, chosen);
             reason.push_str(&format!(
-                "; next best {}, {}",
-                apart(other, chosen),
+                "; next best {name}, {}",
                 forecast_text::time(theirs)
             ));
+            if let Some((is_other, epochs)) = break_even(forecast, theirs) {
+                let quicker = if is_other { name } else { apart(chosen, other) };
+                reason.push_str(&format!("; {quicker} from {epochs:.0} epochs"));
+            }
         }
         Some(reason)
     }
@@ -125,6 +134,19 @@ impl Prospect {
             .filter(|other| other.rejected.is_none());
         others.filter_map(|other| Some((other, other.forecast.as_ref()?)))
     }
+}
+
+/// From how many epochs on the one of two forecasts that begins later is the quicker one, and whether that is `other`; `None`: one
+/// is quicker however many there are, or that is not known.
+fn break_even(one: &Forecast, other: &Forecast) -> Option<(bool, f64)> {
+    let line = |forecast: &Forecast| {
+        let between = forecast.between_seconds.map_or(0.0, |part| part.median);
+        let each = forecast.epoch_seconds?.median + between;
+        Some((forecast.outside_seconds?.median, each))
+    };
+    let ((begin, each), (other_begin, other_each)) = (line(one)?, line(other)?);
+    let epochs = ((other_begin - begin) / (each - other_each)).ceil();
+    (epochs > 1.0 && epochs < 1e9).then_some((other_each < each, epochs))
 }
 
 /// A candidate by its difference from the chosen one: `tf-2.4 with xla`, `2 nodes`.
@@ -250,7 +272,7 @@ impl Resolver<'_> {
 
         let basis = forecast_text::basis(forecast);
         Some(format!(
-            "the longest time that it expects is more than {OPEN:.0} times the shortest,from {basis}"
+            "its interval is wider than {OPEN:.0} times: it rests on {basis}"
         ))
     }
 
@@ -437,7 +459,8 @@ impl Resolver<'_> {
     }
 }
 
-/// Sorts by what the model expects; where it sees no difference, the rules' order stays.
+/// Sorts by the median time of the whole run: a mean would be that of its longest tail. Where the whole run of one is not known, by
+/// that of an epoch; where the model sees no difference, the surer one is first, then the rules' order stays.
 fn sort_by_forecast(ways: &mut [Candidate]) {
     let has_total = |way: &Candidate| {
         let forecast = way.forecast.as_ref();
@@ -445,17 +468,19 @@ fn sort_by_forecast(ways: &mut [Candidate]) {
     };
     let by_total = ways.iter().all(has_total);
     ways.sort_by_key(|candidate| {
-        let expected = expected(candidate.forecast.as_ref(), by_total);
-        (candidate.rejected.is_some(), expected)
+        let expected =
+            |of: fn(&Interval) -> f64| expected(candidate.forecast.as_ref(), by_total, of);
+        let (median, high) = (expected(|time| time.median), expected(|time| time.high));
+        (candidate.rejected.is_some(), median, high)
     });
 }
 
-/// The expected time in steps of a millionth, so that rounding errors decide nothing; what is not known comes last.
+/// A figure of the time in steps of a millionth, so that rounding errors decide nothing; what is not known comes last.
 #[expect(
     clippy::cast_possible_truncation,
     reason = "logarithms of finite numbers are small"
 )]
-fn expected(forecast: Option<&Forecast>, by_total: bool) -> i64 {
+fn expected(forecast: Option<&Forecast>, by_total: bool, of: fn(&Interval) -> f64) -> i64 {
     let Some(forecast) = forecast else {
         return i64::MAX;
     };
@@ -467,7 +492,7 @@ fn expected(forecast: Option<&Forecast>, by_total: bool) -> i64 {
     else {
         return i64::MAX - 1;
     };
-    let steps = (time.mean.ln() * 1e6).round();
+    let steps = (of(time).ln() * 1e6).round();
     if steps.is_finite() {
         steps as i64
     } else {

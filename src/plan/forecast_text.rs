@@ -2,7 +2,7 @@
 
 pub use crate::foundation::units::counted as count;
 use crate::foundation::units::{Bytes, display_seconds};
-use crate::record::{Basis, Forecast, Interval};
+use crate::record::{Basis, Forecast, Interval, Shift};
 
 /// `3.10 s (2.80 s to 3.50 s)`: as likely below as above, and where nine of ten times lie.
 #[must_use]
@@ -63,7 +63,7 @@ pub fn basis(forecast: &Forecast) -> String {
     let rests_on = match forecast.basis {
         Basis::Alike => format!("{counted} like this"),
         Basis::Workload => {
-            format!("{counted} of this workload with other software or on other hardware")
+            format!("{counted} of this workload in other configurations")
         }
         Basis::Software => format!("{counted} of other workloads with this software"),
         Basis::Priors if forecast.runs > 0 => {
@@ -84,6 +84,23 @@ pub(super) fn basis_of(forecast: &Forecast) -> String {
     format!("from {}", basis(forecast))
 }
 
+/// By what the last runs differ from those before: `the last 3 runs are 48 % slower than the 20 before, and count alone`.
+#[must_use]
+pub fn shift(shift: &Shift) -> String {
+    let Shift {
+        runs,
+        before,
+        time_ratio,
+    } = *shift;
+    let way = if time_ratio > 1.0 {
+        "slower"
+    } else {
+        "quicker"
+    };
+    let much = per_cent((time_ratio - 1.0).abs());
+    format!("the last {runs} runs are {much} {way} than the {before} before, and count alone")
+}
+
 /// The same in a table: `alike, 12 runs`.
 #[must_use]
 pub fn basis_in_short(forecast: &Forecast) -> String {
@@ -99,28 +116,47 @@ pub fn basis_in_short(forecast: &Forecast) -> String {
 }
 
 /// `3.10 s an epoch`.
-pub(super) fn time(forecast: &Forecast) -> String {
+fn each(forecast: &Forecast) -> String {
     let median = forecast.time().map_or(f64::NAN, |time| time.median);
     format!("{} {}", display_seconds(median), forecast.time_of())
 }
 
-/// `3.10 s an epoch (2.80 s to 3.50 s)`.
+/// What candidates are ranked by, with what it is made of: `31.0 s in all, 3.10 s an epoch`.
+pub(super) fn time(forecast: &Forecast) -> String {
+    match whole(forecast) {
+        Some(total) => format!("{} in all, {}", signed(total.median), each(forecast)),
+        None => each(forecast),
+    }
+}
+
+/// The same with the range of the first: `31.0 s in all (28.0 s to 35.0 s), 3.10 s an epoch`.
 pub(super) fn time_with_range(forecast: &Forecast) -> String {
-    format!(
-        "{} ({})",
-        time(forecast),
-        forecast.time().map(range).unwrap_or_default()
-    )
+    match whole(forecast) {
+        Some(total) => format!(
+            "{} in all ({}), {}",
+            signed(total.median),
+            range(total),
+            each(forecast)
+        ),
+        None => each_with_range(forecast),
+    }
+}
+
+/// The whole run, where epochs are known too.
+fn whole(forecast: &Forecast) -> Option<&Interval> {
+    let total = forecast.total_seconds.as_ref();
+    total.filter(|_| forecast.epoch_seconds.is_some())
+}
+
+fn each_with_range(forecast: &Forecast) -> String {
+    let range = forecast.time().map(range).unwrap_or_default();
+    format!("{} ({range})", each(forecast))
 }
 
 /// All of a forecast, in one line.
 pub(super) fn all_of(forecast: &Forecast) -> String {
-    let mut words = vec![time_with_range(forecast)];
-    if let Some(total) = forecast
-        .total_seconds
-        .as_ref()
-        .filter(|_| forecast.epoch_seconds.is_some())
-    {
+    let mut words = vec![each_with_range(forecast)];
+    if let Some(total) = whole(forecast) {
         words.push(format!(
             "{} in all ({})",
             signed(total.median),
@@ -161,9 +197,11 @@ pub(super) mod tests {
             doubts: Vec::new(),
             epoch_seconds: Some(interval(seconds)),
             first_extra_seconds: None,
+            between_seconds: None,
             outside_seconds: None,
             total_seconds: Some(interval(10.0 * seconds)),
             memory_bytes: Some(interval(1e9 * seconds)),
+            shift: None,
             beyond: Vec::new(),
             assumed: Vec::new(),
             alternatives: 0,

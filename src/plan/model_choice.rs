@@ -75,8 +75,9 @@ impl Resolver<'_> {
         self.redecide("nodes", chosen.nodes.to_string(), why, rejected);
     }
 
-    /// The decisions on the compiler, where it is left to choose, and on what is to be expected.
-    pub(super) fn decide_forecast(&mut self, prospect: &Prospect) {
+    /// The decisions on the compiler, where it is left to choose, and on what is to be expected. `since` is what changed where the
+    /// last runs differ from those before.
+    pub(super) fn decide_forecast(&mut self, prospect: &Prospect, since: Option<String>) {
         let Some(chosen) = prospect.chosen() else {
             return;
         };
@@ -95,12 +96,16 @@ impl Resolver<'_> {
             }
             return;
         };
-        let why = format!(
+        let mut why = format!(
             "model {} ({}), {}",
             forecast.model,
             model.origin,
             forecast_text::basis_of(forecast)
         );
+        if let Some(shift) = &forecast.shift {
+            let since = since.map_or_else(String::new, |since| format!(", {since}"));
+            why.push_str(&format!("; {}{since}", forecast_text::shift(shift)));
+        }
         self.decide("forecast", forecast_text::all_of(forecast), why);
         for beyond in &forecast.beyond {
             self.plan.notes.push(format!(

@@ -21,11 +21,13 @@ impl Resolver<'_> {
         let ladder = Ladder::new(&identity, self.plan.scheduler, &self.facts.history);
         self.limits(&ladder);
         prospect.cover(ladder.repeats());
+        let shift = prospect.forecast().and_then(|forecast| forecast.shift);
+        let since = shift.and_then(|shift| ladder.changed(shift.runs));
         let resources = &self.plan.resources;
         let memory = wanted(resources, None, None).memory_per_node();
         identity.asked.memory_bytes = memory.map(|bytes| bytes.0);
         identity.asked.walltime_seconds = resources.walltime.map(|walltime| walltime.0);
-        self.decide_forecast(prospect);
+        self.decide_forecast(prospect, since);
         self.plan.identity = Some(identity);
     }
 

@@ -15,6 +15,9 @@ const BEYOND_OUT_OF_MEMORY: f64 = 1.5;
 /// So many runs must have been measured; one of them must have completed.
 const ENOUGH: usize = 2;
 
+/// A forecast holds what so many of the last repeats took.
+const REPEATS: usize = 10;
+
 /// What runs that are alike needed.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) struct Needed {
@@ -40,6 +43,8 @@ pub(super) struct Ladder<'a> {
     lack: Option<String>,
     /// There are runs with other arguments.
     has_others: bool,
+    /// Those with the same arguments that are over, the oldest first.
+    over: Vec<&'a Identity>,
 }
 
 impl<'a> Ladder<'a> {
@@ -49,10 +54,14 @@ impl<'a> Ladder<'a> {
             same: Vec::new(),
             lack: None,
             has_others: false,
+            over: Vec::new(),
         };
         for past in &history.past {
             let is_here =
                 past.scheduler == scheduler && (!scheduler.is_local() || past.host == history.host);
+            if past.identity.key == job.key && past.state.is_final() {
+                ladder.over.push(&past.identity);
+            }
             if past.identity.key != job.key {
                 ladder.has_others |= past.identity.program == job.program;
             } else if let Some(lack) = lack(&past.identity, job, is_here) {
@@ -156,14 +165,36 @@ impl<'a> Ladder<'a> {
         })
     }
 
-    /// The shortest and the longest run that completed with the job's own numbers, in seconds.
-    pub(super) fn repeats(&self) -> Option<(f64, f64)> {
+    /// The shortest and the longest of the last runs that completed with the job's own numbers, in seconds; and how many there are.
+    pub(super) fn repeats(&self) -> Option<(f64, f64, usize)> {
         let completed = self
             .same
             .iter()
             .filter(|past| past.state == JobState::Completed);
         let equal = completed.filter(|past| past.identity.numbers == self.job.numbers);
-        range(equal.filter_map(|past| past.wall_seconds))
+        let seconds: Vec<f64> = equal.filter_map(|past| past.wall_seconds).collect();
+        let (low, high) = range(seconds.iter().rev().take(REPEATS).copied())?;
+        Some((low, high, seconds.len()))
+    }
+
+    /// What changed before the last so many runs of the program with these arguments, as far as it is recorded.
+    pub(super) fn changed(&self, runs: u64) -> Option<String> {
+        let first = self.over.len().checked_sub(usize::try_from(runs).ok()?)?;
+        let [before, after] = self.over.get(first.checked_sub(1)?..=first)? else {
+            return None;
+        };
+        let commit = after
+            .git
+            .as_ref()
+            .filter(|git| before.git.as_ref() != Some(git));
+        let parts = [
+            (before.script_digest != after.script_digest)
+                .then(|| "the script was edited".to_owned()),
+            commit.map(|git| format!("commit {}", git.short())),
+            (before.environment != after.environment).then(|| "the environment changed".to_owned()),
+        ];
+        let parts: Vec<String> = parts.into_iter().flatten().collect();
+        (!parts.is_empty()).then(|| format!("since {}", parts.join(", ")))
     }
 
     /// Why the job's needs are not known.

@@ -20,15 +20,26 @@ pub struct Interval {
 vocabulary! {
     /// What a forecast rests on, best first.
     pub enum Basis {
-        /// Runs of this workload with this software on this hardware.
+        /// Runs of this workload with this software, hardware, batch size and number of threads.
         Alike = "alike",
-        /// Runs of this workload, with other software or on other hardware.
+        /// Runs of this workload, in other configurations.
         Workload = "workload",
         /// Runs of other workloads with this software.
         Software = "software",
         /// Published effects alone, or runs that share neither workload nor software.
         Priors = "priors",
     }
+}
+
+/// The last runs of a configuration are on another level than those before, which do not count any more.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+pub struct Shift {
+    /// How many the last ones are.
+    pub runs: u64,
+    /// How many were on the level before.
+    pub before: u64,
+    /// The later level divided by the earlier one.
+    pub time_ratio: f64,
 }
 
 /// The answer. It travels with plan and record, and is compared with the outcome.
@@ -49,10 +60,13 @@ pub struct Forecast {
     /// A steady epoch, in seconds; `None`: such runs tell no epochs, and the whole run is forecast at once.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub epoch_seconds: Option<Interval>,
-    /// By how much the first epoch is longer, in seconds.
+    /// By how much the first epoch is longer, in seconds: as dlrun 0.1 had it; since then a part of `outside_seconds`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub first_extra_seconds: Option<Interval>,
-    /// Start-up, evaluation, checkpoints, the end: in seconds.
+    /// What each epoch takes beside its training, in seconds: evaluation, checkpoints, pauses.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub between_seconds: Option<Interval>,
+    /// What does not go by epochs, in seconds: start-up, the first epoch's extra time, the end.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub outside_seconds: Option<Interval>,
     /// The whole run, in seconds; `None` where the number of epochs is not known.
@@ -61,6 +75,9 @@ pub struct Forecast {
     /// Main memory of a node, in bytes.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub memory_bytes: Option<Interval>,
+    /// By how much the last runs like this differ from those before; `None`: they do not, or it was long ago.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub shift: Option<Shift>,
     /// How far outside of what was measured it lies, in words; empty: within.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub beyond: Vec<String>,
@@ -147,9 +164,11 @@ mod tests {
             doubts: Vec::new(),
             epoch_seconds: None,
             first_extra_seconds: None,
+            between_seconds: None,
             outside_seconds: None,
             total_seconds,
             memory_bytes: None,
+            shift: None,
             beyond: Vec::new(),
             assumed: Vec::new(),
             alternatives: 0,

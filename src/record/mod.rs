@@ -53,7 +53,7 @@ pub use event::{Event, EventKind};
 pub use expected_end::ExpectedEnd;
 pub use figures::NodeFigures;
 pub use first_rank::{NOT_FIT, NOT_MET, add_first_rank, unreported_end};
-pub use forecast::{Basis, Forecast, Interval};
+pub use forecast::{Basis, Forecast, Interval, Shift};
 pub use gpu::{GpuFacts, GpuSums, GpuUsage, add_gpu_readings};
 pub use identity::{Amount, Asked, Identity, Input, Past, Revision};
 pub use incoming::{Incoming, MAX_LINE_BYTES, RowVersion};

@@ -145,14 +145,11 @@ pub struct EpochFigures {
     pub steady_seconds: Option<f64>,
     /// How many that are.
     pub steady: u32,
-    /// By how much the first was longer, in seconds.
-    pub first_extra_seconds: Option<f64>,
+    /// Mean time from the end of one to the end of the next, in seconds by the wall clock; `None`: no two ends were seen, or the clock
+    /// was set.
+    pub cycle_seconds: Option<f64>,
     /// The only one, in seconds; `None` where there are more or none.
     pub only_seconds: Option<f64>,
-    /// Time of all of them, in seconds; `None` where one has no time.
-    pub training_seconds: Option<f64>,
-    /// The same, with those that have no time taken for steady ones; `None` where none is steady.
-    pub likely_seconds: Option<f64>,
     /// Epochs that ended.
     pub ended: u32,
     /// Those without a usable time: none, zero, negative or no number.

@@ -90,8 +90,8 @@ impl Iterator for Runs {
                 Length::Known(seconds)
             }),
             epochs: 9,
-            first_extra_seconds: Some(2.0 * noise),
-            outside_seconds: Some(Length::Known(20.0 * noise)),
+            between_seconds: None,
+            outside_seconds: Some(Length::Known(22.0 * noise)),
             wall_seconds: Some(Length::Known(10.0 * seconds + 22.0)),
             memory_bytes: Some(2_000_000_000 + u64::try_from(self.at).unwrap_or(0)),
             doubts: Doubts {

@@ -80,6 +80,7 @@ fn plant(
     let record = RunRecord {
         identity: serde_json::from_value(plan["identity"].clone()).expect("an identity"),
         workload: serde_json::from_value(plan["workload"].clone()).expect("a workload"),
+        forecast: serde_json::from_value(plan["forecast"].clone()).expect("a forecast, or none"),
         nodes: 1,
         tasks_per_node: Some(1),
         ..run(run_id(number), "job", submitted_at_ms)
@@ -89,6 +90,7 @@ fn plant(
     let ended =
         begun + u64::try_from(Duration::from_secs_f64(seconds).as_millis()).expect("it fits");
     let mut measured = node(run_id(number), "n1", ended);
+    measured.host.cpus_allowed = measured.host.cpus;
     measured.state = NodeState::Ended;
     measured.exit = Some(ExitStatus::Code(code));
     (measured.started_at_ms, measured.ended_at_ms) = (begun, Some(ended));
@@ -216,6 +218,24 @@ fn a_slow_start_counts_in_forecast_and_limit() {
         .code(0)
         .text();
     assert!(text.contains("in all 5 min 3"), "{text}");
+
+    // One that took longer than ever: the next limit is longer, whatever a refit says, and the forecast that it had is judged.
+    let _ = plant(&env, &slow, 4, 600.0, JobState::Timeout, &|_| None);
+    let raised = walltime(&env, &slow);
+    assert!(raised > 1200, "{raised}");
+    let _ = env.dlrun(["model", "fit"]).run().code(0);
+    assert_eq!(walltime(&env, &slow), raised);
+    let judged = env.dlrun(["model", "evaluate", "--json"]).run().code(0);
+    let judged = judged.result()["evaluation"]["views"][3].clone();
+    assert_eq!(
+        (
+            &judged["hold_out"],
+            &judged["total"]["runs"],
+            &judged["total"]["coverage_ratio"]
+        ),
+        (&"submitted".into(), &1.into(), &0.0.into()),
+        "{judged}"
+    );
 }
 
 #[test]

@@ -175,7 +175,7 @@ fn what_was_planted_is_learned_and_told() {
         .as_array()
         .expect("views")
         .clone();
-    let errors = &views[0]["scores"][0]["errors"];
+    let errors = &views[0]["epoch"];
     assert!(
         errors["median_error_ln"]
             .as_f64()

@@ -68,7 +68,7 @@ fn run(situation: Situation, epoch: Length) -> Observation {
         situation,
         epoch_seconds: Some(epoch),
         epochs: 11,
-        first_extra_seconds: None,
+        between_seconds: None,
         outside_seconds: Some(Length::Known(6.0)),
         wall_seconds: None,
         memory_bytes: None,
@@ -316,7 +316,7 @@ fn a_forecast_says_what_it_rests_on_and_how_far_outside_it_lies() {
 #[test]
 fn a_whole_run_is_epochs_and_what_is_around_them() {
     let full = |at: u32| Observation {
-        first_extra_seconds: Some(4.0 + 0.1 * f64::from(at)),
+        between_seconds: Some(0.4 + 0.01 * f64::from(at)),
         outside_seconds: Some(Length::Known(20.0 + f64::from(at % 3))),
         wall_seconds: Some(Length::Known(150.0)),
         memory_bytes: Some(2_000_000_000 + 1_000_000 * u64::from(at)),
@@ -330,7 +330,7 @@ fn a_whole_run_is_epochs_and_what_is_around_them() {
     let forecast = model.forecast(&base);
     let total = forecast.total_seconds.expect("the epochs are told");
     assert!(
-        (total.median - (12.0 * 10.1 + 4.3 + 21.0)).abs() < 3.0
+        (total.median - (12.0 * (10.1 + 0.43) + 21.0)).abs() < 3.0
             && total.low < 146.0
             && total.high > 147.0,
         "{total:?}"
@@ -342,10 +342,9 @@ fn a_whole_run_is_epochs_and_what_is_around_them() {
     );
     let mut one = base.clone();
     one.workload.epochs = Some(1);
-    // Of one epoch nobody knows how much of what is outside goes by epochs.
     let single = model.forecast(&one).total_seconds.expect("one epoch");
     assert!(
-        (20.0..36.0).contains(&single.median) && single.low < 30.0 && single.high > 35.5,
+        (single.median - (10.1 + 0.43 + 21.0)).abs() < 1.0,
         "{single:?}"
     );
     one.workload.epochs = None;
@@ -489,7 +488,7 @@ fn a_model_file_is_read_whole_or_refused() {
         Model::from_bytes(line.replacen(&text, "\"dlrun_model\":9", 1).as_bytes())
             .expect_err("another format")
             .to_string(),
-        "it has format 9; this dlrun reads format 3"
+        "it has format 9; this dlrun reads format 4"
     );
     assert_eq!(
         Model::from_bytes(b"SQLite format 3\0").err(),

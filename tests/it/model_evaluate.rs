@@ -28,13 +28,11 @@ fn configuration(observation: &Observation) -> String {
 fn told(evaluation: &Evaluation) -> String {
     let mut text = String::new();
     for view in &evaluation.views {
-        for score in &view.scores {
-            let errors = &score.errors;
+        if let Some(errors) = &view.epoch {
             let _ = writeln!(
                 text,
-                "{:?} {}: MAPE {:.1} %, median {:.3}, bias {:+.3}, within 90 % {:.1} %, width {:.2}",
+                "{:?}: MAPE {:.1} %, median {:.3}, bias {:+.3}, within 90 % {:.1} %, width {:.2}",
                 view.hold_out,
-                score.by,
                 100.0 * errors.mean_error_ratio,
                 errors.median_error_ln,
                 errors.bias_ln,
@@ -139,7 +137,7 @@ fn the_order_of_the_runs_changes_nothing() {
     let judged = |of: &Evaluation| {
         of.views
             .iter()
-            .map(|view| (view.hold_out, view.scores.len(), view.folds))
+            .map(|view| (view.hold_out, view.epoch.is_some(), view.folds))
             .collect::<Vec<_>>()
     };
     assert_eq!((judged(&read), read.timed), (judged(&first), first.timed));
@@ -160,7 +158,7 @@ fn too_few_runs_are_said_to_be_too_few() {
         for view in &evaluation.views {
             let why = view.too_few.as_deref().unwrap_or_default();
             assert!(
-                view.scores.is_empty() && why.contains(&format!("needs {FEWEST} ")),
+                view.epoch.is_none() && why.contains(&format!("needs {FEWEST} ")),
                 "{view:?}"
             );
         }
@@ -212,8 +210,7 @@ fn intervals_hold_for_runs_that_were_held_back() {
     tell(&text);
     for hold_out in VIEWS {
         let view = view(&evaluation, hold_out);
-        let model = view.scores.first().expect("the model's score");
-        let coverage = model.errors.coverage_ratio;
+        let coverage = view.epoch.expect("they were judged").coverage_ratio;
         // Of so few runs intervals are rather too wide than too narrow.
         assert!(coverage >= 0.8, "{hold_out:?}: {coverage}\n{text}");
     }

@@ -205,3 +205,39 @@ fn runs_that_tell_no_epochs_are_not_held_back_and_that_is_said() {
         );
     }
 }
+
+#[test]
+fn nearly_known_name_of_a_network_is_asked_for() {
+    let model = fit((0..4).map(|_| known(&situation("torch-cnn", "none", 2.0), 10.0)));
+    let asked = |name| model.forecast(&situation(name, "none", 2.0)).beyond;
+    for name in ["Torch_CNN", "torch-cn"] {
+        let said = format!("network {name} was never measured; did you mean `torch-cnn`?");
+        assert_eq!(asked(name).first(), Some(&said));
+    }
+    assert_eq!(asked("TORCH-CNN"), Vec::<String>::new());
+    let other = asked("bert-large");
+    assert!(
+        other.iter().all(|said| !said.contains("did you mean")),
+        "{other:?}"
+    );
+}
+
+#[test]
+fn only_identical_configurations_are_alike() {
+    let base = situation("cnn", "none", 2.0);
+    let model = fit((0..4).map(|_| known(&base, 10.0)));
+    let basis = |change: fn(&mut Situation)| {
+        let mut asked = base.clone();
+        change(&mut asked);
+        model.forecast(&asked).basis
+    };
+    assert_eq!(basis(|its| its.workload.epochs = Some(500)), Basis::Alike);
+    assert_eq!(
+        basis(|its| its.workload.batch_size = Some(512)),
+        Basis::Workload
+    );
+    assert_eq!(
+        basis(|its| its.hardware.threads = Some(4.0)),
+        Basis::Workload
+    );
+}

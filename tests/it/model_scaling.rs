@@ -94,7 +94,7 @@ impl Set {
             },
             epoch_seconds: Some(Length::Known(point.seconds())),
             epochs: 3,
-            first_extra_seconds: None,
+            between_seconds: None,
             outside_seconds: None,
             wall_seconds: None,
             memory_bytes: None,

@@ -111,8 +111,8 @@ fn a_run_becomes_what_the_model_learns_from() {
         (Some(Length::Known(5.0)), 3)
     );
     assert_eq!(
-        (one.first_extra_seconds, one.outside_seconds),
-        (Some(5.0), Some(Length::Known(35.0)))
+        (one.between_seconds, one.outside_seconds),
+        (Some(5.0), Some(Length::Known(20.0)))
     );
     assert_eq!(
         (one.wall_seconds, one.memory_bytes),

@@ -1,12 +1,15 @@
 //! The runs that a model is fitted on: one's own records, or a database.
 
+use std::collections::HashMap;
 use std::path::Path;
 
 use crate::app::error::Error;
 use crate::app::imported::{of_reading, open_store};
 use crate::app::session::Session;
 use crate::app::track::Tracker;
+use crate::job::RunId;
 use crate::learn::model::{Counted, Observations};
+use crate::record::Forecast;
 use crate::record::store::{Store, StoreError};
 
 /// Where the runs come from.
@@ -35,6 +38,11 @@ impl Source {
     /// All observations.
     pub(crate) fn observations(&self) -> Result<Observations<'_>, Error> {
         Observations::read(&self.store).map_err(|error| self.failed(error))
+    }
+
+    /// What was forecast of the runs when they were submitted.
+    pub(crate) fn forecasts(&self) -> Result<HashMap<RunId, Forecast>, Error> {
+        self.store.forecasts().map_err(|error| self.failed(error))
     }
 
     /// What was gone through, once all were taken.

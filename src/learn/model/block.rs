@@ -21,7 +21,6 @@ named_enum! {
         WorkersSquared = "bend of the workers' slope",
         ManyNodes = "step at the node boundary",
         Nodes = "slope of nodes",
-        Epochs = "slope of epochs",
         NoSamples = "samples unknown",
         NoBatch = "batch size unknown",
         NoThreads = "threads unknown",
@@ -125,7 +124,6 @@ impl Block {
             Self::Threads | Self::ThreadsSoftware => Size::Threads,
             Self::CoreRate => Size::CoreRate,
             Self::Bandwidth => Size::Bandwidth,
-            Self::Epochs => Size::Epochs,
             _ => return None,
         })
     }

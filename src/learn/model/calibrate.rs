@@ -7,7 +7,7 @@ use super::fit::{RUN_WIDTH, State};
 use crate::foundation::statistics::Z95;
 
 /// So many runs that held as promised are believed before the first.
-const BELIEVED: f64 = 40.0;
+const BELIEVED: f64 = 20.0;
 /// Stretching by more or less than this mends no model.
 const STRETCH: std::ops::RangeInclusive<f64> = 0.7..=3.0;
 
@@ -25,7 +25,13 @@ pub(super) fn stretches(state: &State<'_>) -> Stretch {
     let (mut runs, mut parts) = (Vec::new(), Vec::new());
     for (at, span) in state.design.spans.iter().enumerate() {
         for cell in span.cells.clone() {
-            stretches_of_runs(state, cell, state.noise[at], &mut runs);
+            // Runs of one hour are more alike than runs of two, which shows only in the order of time.
+            let noise = state.noise[at];
+            let ahead = state.design.cells[cell].ahead.iter();
+            let stretch = |(distance, before): &(f64, f64)| {
+                needed(*distance, noise / before, (RUN_WIDTH * noise).sqrt())
+            };
+            runs.extend(ahead.map(stretch));
             parts.extend(stretch_of_cell(state, cell, state.noise[at]));
         }
     }
@@ -39,38 +45,6 @@ pub(super) fn stretches(state: &State<'_>) -> Stretch {
 /// that is left as it is.
 fn needed(distance: f64, sure: f64, sd: f64) -> f64 {
     ((distance / Z95).powi(2) - sure).max(0.0).sqrt() / sd
-}
-
-/// The runs of a cell against what the others make expect.
-fn stretches_of_runs(state: &State<'_>, cell: usize, noise: f64, found: &mut Vec<f64>) {
-    let evidence = state.evidence[cell];
-    let row = state.rows[cell];
-    let interaction = state.components.interaction;
-    let targets = &state.design.cells[cell].targets;
-    if targets.len() < 2 || evidence.precision <= 0.0 {
-        return;
-    }
-    let open = state.leverage[cell] / evidence.precision;
-    for target in targets
-        .iter()
-        .filter(|target| !target.censored && !target.doubtful)
-    {
-        let expected = row + evidence.kept * (evidence.mean - row);
-        let own = super::fit::student(target.y - expected, noise);
-        let weight = evidence.weight - own;
-        if weight < 0.5 {
-            continue;
-        }
-        let mean = (evidence.weight * evidence.mean - own * target.y) / weight;
-        let kept = interaction / (interaction + noise / weight);
-        let left = 1.0 - kept;
-        let distance = (target.y - row - kept * (mean - row)).abs();
-        found.push(needed(
-            distance,
-            left * interaction + left * left * open,
-            (RUN_WIDTH * noise).sqrt(),
-        ));
-    }
 }
 
 /// A cell's runs against what the other cells make expect.

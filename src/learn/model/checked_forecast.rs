@@ -43,7 +43,8 @@ pub struct CheckedForecast {
     /// A steady epoch, in seconds; `None` where none was seen.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub epoch_seconds: Option<CheckedFigure>,
-    /// The whole run, in seconds; `None` where it was cut off, or its length was not forecast.
+    /// The whole run, in seconds; of one that was cut off what had passed, where that is more than was forecast. `None`: its length
+    /// was not forecast, or is not known.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub total_seconds: Option<CheckedFigure>,
     /// Main memory of a node, in bytes.
@@ -57,6 +58,9 @@ impl CheckedForecast {
     pub fn new(forecast: &Forecast, came: &Observation) -> Self {
         let steady = came.epoch_seconds.filter(|_| !came.doubts.warm_up);
         let steady = steady.and_then(Length::known);
+        let high = forecast
+            .total_seconds
+            .map_or(f64::INFINITY, |total| total.high);
         let checked =
             |forecast: Option<Interval>, came: Option<f64>| CheckedFigure::new(forecast?, came?);
         Self {
@@ -66,7 +70,9 @@ impl CheckedForecast {
             epoch_seconds: checked(forecast.epoch_seconds, steady),
             total_seconds: checked(
                 forecast.total_seconds,
-                came.wall_seconds.and_then(Length::known),
+                came.wall_seconds
+                    .filter(|wall| wall.known().is_some() || wall.seconds() > high)
+                    .map(Length::seconds),
             ),
             memory_bytes: checked(
                 forecast.memory_bytes,

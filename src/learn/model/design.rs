@@ -9,8 +9,10 @@ use super::block::{Block, Centres, Term};
 use super::facts::Facts;
 use super::gather::{Gathered, Group, Target};
 use super::hash::Hash;
+use super::recent::{Ahead, recent};
 use super::response::Response;
 use crate::foundation::statistics::mixed;
+use crate::record::Shift;
 
 /// No block gets more coefficients than this; rarer levels have none of their own.
 const MOST_LEVELS: usize = 40;
@@ -45,7 +47,12 @@ pub(super) struct Cell {
     /// Identifies workload and row.
     pub(super) key: u64,
     pub(super) row: Row,
+    /// In the order of time.
     pub(super) targets: Vec<Target>,
+    /// Why they are not all that there were.
+    pub(super) shift: Option<Shift>,
+    /// How well each run followed from those before it.
+    pub(super) ahead: Vec<Ahead>,
 }
 
 /// A workload's cells.
@@ -176,13 +183,13 @@ impl Design {
                 key,
                 row: self.row(&keys()),
                 targets: Vec::new(),
+                shift: None,
+                ahead: Vec::new(),
             });
             cell.targets.extend(targets);
         }
         for ((workload, _), mut cell) in cells {
-            // Sums of floats depend on their order, which must not depend on that of the runs.
-            let order = |target: &Target| (target.censored, target.doubtful, target.y.to_bits());
-            cell.targets.sort_unstable_by_key(order);
+            (cell.shift, cell.ahead) = recent(&mut cell.targets, response.scatter().0);
             self.push(workload, cell);
         }
     }

@@ -8,10 +8,11 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use serde::{Deserialize, Serialize};
 
-use super::fingerprint::{configuration, start, workload};
-use super::{Length, Model, Observation, Priors, Situation};
+use super::facts::Facts;
+use super::hash::Hash;
+use super::{CheckedForecast, Model, Observation, Priors, Situation};
 use crate::foundation::statistics::mean;
-use crate::record::{Interval, median};
+use crate::record::{Forecast, Interval, median};
 
 /// Fewer runs than this that were held back say nothing.
 pub const FEWEST: u64 = 10;
@@ -36,6 +37,8 @@ pub enum HoldOut {
     Configuration,
     /// All runs of a workload: a new one.
     Workload,
+    /// Nothing: what was forecast of the runs when they were submitted.
+    Submitted,
 }
 
 /// How far forecasts were off. A logarithm's error of 0.1 is one of about 10 %.
@@ -59,45 +62,33 @@ impl Errors {
     /// Of pairs of a forecast and what was measured. Pairs that are no positive numbers are left out; `None` where none is left.
     #[must_use]
     pub fn from_pairs(pairs: &[(Interval, f64)]) -> Option<Self> {
-        let is_positive = |value: f64| value.is_finite() && value > 0.0;
-        let usable = pairs.iter().filter(|(forecast, measured)| {
-            [*measured, forecast.median, forecast.low, forecast.high]
-                .into_iter()
-                .all(is_positive)
-        });
-        let usable: Vec<&(Interval, f64)> = usable.collect();
-        let each = |of: fn(&Interval, f64) -> f64| -> Vec<f64> {
-            let values = usable
-                .iter()
-                .map(|(forecast, measured)| of(forecast, *measured));
-            values.collect()
-        };
-        let off = |forecast: &Interval, measured: f64| (forecast.median / measured).ln();
+        let is_positive = |value: &f64| value.is_finite() && *value > 0.0;
+        let (mut ratios, mut logarithms) = (Vec::new(), Vec::new());
+        let (mut inside, mut widths) = (Vec::new(), Vec::new());
+        for (
+            Interval {
+                median, low, high, ..
+            },
+            measured,
+        ) in pairs
+        {
+            if ![measured, median, low, high].into_iter().all(is_positive) {
+                continue;
+            }
+            ratios.push((median / measured - 1.0).abs());
+            logarithms.push((median / measured).ln());
+            inside.push(f64::from(u8::from((low..=high).contains(&measured))));
+            widths.push(high / low);
+        }
         Some(Self {
-            runs: usable.len() as u64,
-            mean_error_ratio: mean(&each(|forecast, measured| {
-                (forecast.median / measured - 1.0).abs()
-            }))?,
-            median_error_ln: median(each(|forecast, measured| {
-                (forecast.median / measured).ln().abs()
-            }))?,
-            bias_ln: mean(&each(off))?,
-            coverage_ratio: mean(&each(|forecast, measured| {
-                let is_within = (forecast.low..=forecast.high).contains(&measured);
-                f64::from(u8::from(is_within))
-            }))?,
-            width_ratio: median(each(|forecast, _| forecast.high / forecast.low))?,
+            runs: ratios.len() as u64,
+            mean_error_ratio: mean(&ratios)?,
+            median_error_ln: median(logarithms.iter().map(|ln| ln.abs()).collect())?,
+            bias_ln: mean(&logarithms)?,
+            coverage_ratio: mean(&inside)?,
+            width_ratio: median(widths)?,
         })
     }
-}
-
-/// How good a way to forecast is.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub struct Score {
-    /// What forecasts: `model`.
-    pub by: String,
-    /// How far its times of an epoch were off.
-    pub errors: Errors,
 }
 
 /// The answer to one of the questions.
@@ -107,12 +98,13 @@ pub struct View {
     pub hold_out: HoldOut,
     /// Parts that were held back in turn.
     pub folds: u64,
-    /// The model's errors; empty where there are too few runs.
-    pub scores: Vec<Score>,
-    /// The model's errors of the time of whole runs, where the number of epochs is known.
+    /// Errors of the time of an epoch; `None` where there are too few runs.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub epoch: Option<Errors>,
+    /// Errors of the time of whole runs, where the number of epochs is known.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub total: Option<Errors>,
-    /// The model's errors of main memory.
+    /// Errors of main memory.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub memory: Option<Errors>,
     /// Why there is no answer, in words.
@@ -193,18 +185,11 @@ fn view(observations: &[Observation], hold_out: HoldOut, fit: Fit<'_>) -> View {
     let (parts, folds) = held_parts(observations, hold_out);
     let runs = || parts.iter().zip(observations);
     let held = runs().filter(|(part, run)| part.is_some() && steady_seconds(run).is_some());
-    let mut view = View {
-        hold_out,
-        folds: folds as u64,
-        scores: Vec::new(),
-        total: None,
-        memory: None,
-        too_few: too_few(observations, hold_out, held.count() as u64),
-    };
-    if view.too_few.is_some() {
-        return view;
+    let too_few = too_few(observations, hold_out, held.count() as u64);
+    if too_few.is_some() {
+        return Judged::default().view(hold_out, folds, too_few);
     }
-    let (mut epochs, mut totals, mut memories) = (Vec::new(), Vec::new(), Vec::new());
+    let mut judged = Judged::default();
     for fold in 0..folds {
         let chosen = |is_held: bool| {
             runs()
@@ -216,20 +201,58 @@ fn view(observations: &[Observation], hold_out: HoldOut, fit: Fit<'_>) -> View {
         };
         let situations: Vec<Situation> = chosen(true).map(|run| run.situation.clone()).collect();
         for (forecast, run) in model.forecasts(&situations).iter().zip(chosen(true)) {
-            epochs.extend(forecast.time().copied().zip(steady_seconds(run)));
-            let seconds = run.wall_seconds.and_then(Length::known);
-            totals.extend(forecast.total_seconds.zip(seconds));
-            let bytes = run.memory_bytes.map(|bytes| bytes as f64);
-            memories.extend(forecast.memory_bytes.zip(bytes));
+            judged.add(forecast, run);
         }
     }
-    let score = |errors| Score {
-        by: "model".to_owned(),
-        errors,
-    };
-    view.scores = Errors::from_pairs(&epochs).map(score).into_iter().collect();
-    (view.total, view.memory) = (Errors::from_pairs(&totals), Errors::from_pairs(&memories));
-    view
+    judged.view(hold_out, folds, None)
+}
+
+/// Figures that were forecast, and those that came.
+#[derive(Debug, Default)]
+pub struct Judged {
+    epochs: Vec<(Interval, f64)>,
+    totals: Vec<(Interval, f64)>,
+    memories: Vec<(Interval, f64)>,
+}
+
+impl Judged {
+    /// Compares a forecast with its run.
+    pub fn add(&mut self, forecast: &Forecast, run: &Observation) {
+        let checked = CheckedForecast::new(forecast, run);
+        for (pairs, figure) in [
+            (&mut self.epochs, checked.epoch_seconds),
+            (&mut self.totals, checked.total_seconds),
+            (&mut self.memories, checked.memory_bytes),
+        ] {
+            pairs.extend(figure.map(|figure| (figure.forecast, figure.came)));
+        }
+    }
+
+    fn view(&self, hold_out: HoldOut, folds: usize, too_few: Option<String>) -> View {
+        View {
+            hold_out,
+            folds: folds as u64,
+            epoch: Errors::from_pairs(&self.epochs),
+            total: Errors::from_pairs(&self.totals),
+            memory: Errors::from_pairs(&self.memories),
+            too_few,
+        }
+    }
+
+    /// How good the forecasts were that runs had when they were submitted.
+    #[must_use]
+    pub fn submitted(&self) -> View {
+        let is_empty = self.epochs.is_empty() && self.totals.is_empty();
+        let too_few = is_empty.then(|| "no run that ended had a forecast".to_owned());
+        self.view(HoldOut::Submitted, 0, too_few)
+    }
+}
+
+/// A start of a run as a number.
+fn start(observation: &Observation) -> u64 {
+    let run = Hash::new(7).name(observation.run_id.as_str());
+    let run = run.number(observation.element.into());
+    run.number(observation.attempt.into()).end()
 }
 
 /// The part that each run is held back with, and how many parts there are; `None`: it is never held back, only learned from.
@@ -238,11 +261,12 @@ fn view(observations: &[Observation], hold_out: HoldOut, fit: Fit<'_>) -> View {
 /// configuration of its workload, no other workload) stays, for nothing would be known of it.
 fn held_parts(observations: &[Observation], hold_out: HoldOut) -> (Vec<Option<usize>>, usize) {
     let unit = |observation: &Observation| {
-        let situation = &observation.situation;
+        let facts = Facts::new(&observation.situation);
+        let configuration = facts.without_epochs().fingerprint();
         match hold_out {
-            HoldOut::Run => (configuration(situation), start(observation)),
-            HoldOut::Configuration => (workload(situation), configuration(situation)),
-            HoldOut::Workload => (0, workload(situation)),
+            HoldOut::Run => (configuration, start(observation)),
+            HoldOut::Configuration => (facts.workload, configuration),
+            HoldOut::Workload | HoldOut::Submitted => (0, facts.workload),
         }
     };
     let timed = observations
@@ -256,7 +280,7 @@ fn held_parts(observations: &[Observation], hold_out: HoldOut) -> (Vec<Option<us
     units.retain(|(shared, _)| peers[shared] > 1);
     let folds = match hold_out {
         HoldOut::Workload => units.len().min(WORKLOAD_FOLDS),
-        HoldOut::Run | HoldOut::Configuration => FOLDS,
+        HoldOut::Run | HoldOut::Configuration | HoldOut::Submitted => FOLDS,
     };
     let dealt = units.into_iter().enumerate();
     let dealt: BTreeMap<(u64, u64), usize> =
@@ -270,7 +294,7 @@ fn too_few(observations: &[Observation], hold_out: HoldOut, held: u64) -> Option
     let what = match hold_out {
         HoldOut::Run => "repeated runs",
         HoldOut::Configuration => "runs of a workload with several configurations",
-        HoldOut::Workload => "runs of one of several workloads",
+        HoldOut::Workload | HoldOut::Submitted => "runs of one of several workloads",
     };
     let no_epochs =
         !observations.is_empty() && observations.iter().all(|run| run.epoch_seconds.is_none());

@@ -1,15 +1,14 @@
 //! What was measured at all: how many runs stand behind a forecast, and how far outside of them it lies.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use serde::{Deserialize, Serialize};
 
 use super::Situation;
-use super::facts::{
-    EXACT, Facts, NODES, PARAMETERS, SAMPLES, Word, cut, exact_sizes, namings, text,
-};
-use super::gather::{Gathered, Group};
+use super::facts::{EXACT, Facts, Size, Word, cut, exact_sizes, namings, text};
+use super::gather::{Gathered, Group, Growth};
 use super::hash::Hash;
+use crate::foundation::diagnostic::nearest;
 use crate::foundation::units::counted;
 use crate::record::Basis;
 
@@ -17,6 +16,9 @@ use crate::record::Basis;
 const BEYOND: f64 = 1.25;
 /// The sizes of a training are taken from runs of the same name where this share of them agrees.
 const AGREED: f64 = 0.9;
+
+/// As many names of networks are looked through for one that is nearly the job's.
+const NETWORKS: usize = 1000;
 
 /// Counts and ends.
 #[derive(Debug, Clone, Default, Serialize, Deserialize)]
@@ -27,6 +29,16 @@ pub(super) struct Experience {
     ends: BTreeMap<u64, Ends>,
     /// The usual sizes of trainings, by their names.
     named: BTreeMap<u64, Training>,
+    /// Names of networks that people chose.
+    networks: BTreeSet<String>,
+    /// How runs without known epochs grow with their number, by workload.
+    pub(super) growth: BTreeMap<u64, Growth>,
+}
+
+/// Whether a name is that of a program, with a hash of what it runs.
+fn is_key(name: &str) -> bool {
+    let hash = name.rsplit_once('-').map(|(_, hash)| hash);
+    hash.is_some_and(|hash| hash.len() == 16 && hash.bytes().all(|byte| byte.is_ascii_digit()))
 }
 
 /// How many runs there are, how many of them are in doubt, and the bits of their doubts.
@@ -56,8 +68,8 @@ fn named(gathered: &Gathered) -> BTreeMap<u64, Training> {
         };
         for name in both.into_iter().chain([network]) {
             let training = trainings.entry((name, facts.workload)).or_insert((
-                exact[SAMPLES],
-                exact[PARAMETERS],
+                exact[Size::Samples as usize],
+                exact[Size::Parameters as usize],
                 0,
             ));
             for count in [&mut training.2, all.entry(name).or_default()] {
@@ -95,8 +107,11 @@ fn word_key(facts: &Facts, word: Word) -> Option<u64> {
 
 impl Experience {
     pub(super) fn new(gathered: &Gathered) -> Self {
+        let networks = gathered.networks.iter().filter(|name| !is_key(name));
         let mut experience = Self {
             named: named(gathered),
+            growth: gathered.growth.clone(),
+            networks: networks.take(NETWORKS).cloned().collect(),
             ..Self::default()
         };
         for group in gathered.groups.iter().filter(|group| group.met > 0) {
@@ -131,7 +146,9 @@ impl Experience {
         let facts = Facts::new(situation);
         let complete = || (facts, Vec::new());
         let sizes = exact_sizes(situation);
-        let is_open = [SAMPLES, PARAMETERS].iter().any(|at| sizes[*at] <= 0.0);
+        let is_open = [Size::Samples, Size::Parameters]
+            .iter()
+            .any(|size| sizes[*size as usize] <= 0.0);
         if !is_open && situation.workload.dataset.is_some()
             || self.ends.contains_key(&facts.workload)
         {
@@ -145,14 +162,15 @@ impl Experience {
         };
         let (workload, taken, runs) = *found;
         let mut taken_over = Vec::new();
-        for (at, name, taken) in [
-            (SAMPLES, "samples", taken.0),
-            (PARAMETERS, "parameters", taken.1),
+        for (size, name, taken) in [
+            (Size::Samples, "samples", taken.0),
+            (Size::Parameters, "parameters", taken.1),
         ] {
-            if sizes[at] > 0.0 && sizes[at] != taken {
+            let size = sizes[size as usize];
+            if size > 0.0 && size != taken {
                 return complete();
             }
-            if sizes[at] <= 0.0 && taken > 0.0 {
+            if size <= 0.0 && taken > 0.0 {
                 taken_over.push(format!("{name} = {taken:.0}"));
             }
         }
@@ -197,7 +215,10 @@ impl Experience {
 
     /// Whether a workload ran on different numbers of nodes.
     pub(super) fn scaled(&self, workload: u64) -> bool {
-        let ends = self.ends.get(&workload).map(|ends| ends[NODES]);
+        let ends = self
+            .ends
+            .get(&workload)
+            .map(|ends| ends[Size::Nodes as usize]);
         ends.is_some_and(|(fewest, most)| fewest < most)
     }
 
@@ -225,9 +246,25 @@ impl Experience {
         outside
     }
 
+    /// That no run had the job's network, where one had nearly its name.
+    fn misspelt(&self, situation: &Situation) -> Option<String> {
+        let asked = situation.workload.model.as_deref()?;
+        let plain = |name: &str| name.to_ascii_lowercase().replace(['_', ' ', '.'], "-");
+        let networks = || self.networks.iter().map(String::as_str);
+        if is_key(asked) || networks().any(|name| name.eq_ignore_ascii_case(asked)) {
+            return None;
+        }
+        let same = networks().find(|name| plain(name) == plain(asked));
+        let meant = same.or_else(|| nearest(&plain(asked), networks()))?;
+        let asked = cut(asked);
+        Some(format!(
+            "network {asked} was never measured; did you mean `{meant}`?"
+        ))
+    }
+
     /// How far outside of what was measured a run lies, in words.
     pub(super) fn beyond(&self, situation: &Situation, facts: &Facts) -> Vec<String> {
-        let mut found = Vec::new();
+        let mut found: Vec<String> = self.misspelt(situation).into_iter().collect();
         for word in Word::ALL {
             if word_key(facts, word).is_some_and(|key| self.count(key) == 0) {
                 found.extend(text(situation, word, |text| {

@@ -26,17 +26,18 @@ named_enum! {
 /// The sizes of a run, as natural logarithms. The order is that of [`Facts::sizes`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Size {
-    Samples,
-    Parameters,
     /// Samples of a step on each worker.
     Batch,
     Threads,
-    CoreRate,
-    Bandwidth,
     /// GPUs, else tasks, over all nodes.
     Workers,
     Nodes,
+    Parameters,
+    Samples,
     Epochs,
+    // Of these it is not reported how far outside of what was measured a run lies.
+    CoreRate,
+    Bandwidth,
 }
 
 impl Size {
@@ -67,33 +68,15 @@ impl Facts {
         for (hash, word) in words.iter_mut().zip(Word::ALL) {
             *hash = text(situation, word, |name| Hash::new(1).name(name).end()).unwrap_or(0);
         }
-        let workload = &situation.workload;
-        let (nodes, workers) = (situation.nodes.max(1), workers(situation));
         let figures = situation.hardware.figures.filter(|_| !gpu);
-        let threads = situation.hardware.threads.filter(|_| !gpu);
+        let rates = figures.map(|figures| [figures.core_gflops, figures.memory_gb_per_second]);
+        let exact = exact_sizes(situation).into_iter();
         let mut sizes = [UNKNOWN; Size::COUNT];
-        let mut set = |size: Size, value: Option<f64>| {
-            if let Some(value) = value.filter(|value| value.is_finite() && *value > 0.0) {
-                sizes[size as usize] = stepped(value.ln());
+        for (size, value) in sizes.iter_mut().zip(exact.chain(rates.unwrap_or_default())) {
+            if value.is_finite() && value > 0.0 {
+                *size = stepped(value.ln());
             }
-        };
-        set(Size::Samples, workload.samples.map(whole));
-        set(Size::Parameters, workload.parameters.map(whole));
-        set(
-            Size::Batch,
-            workload
-                .batch_size
-                .map(|batch| whole(batch) / f64::from(workers)),
-        );
-        set(Size::Threads, threads);
-        set(Size::CoreRate, figures.map(|figures| figures.core_gflops));
-        set(
-            Size::Bandwidth,
-            figures.map(|figures| figures.memory_gb_per_second),
-        );
-        set(Size::Workers, Some(f64::from(workers)));
-        set(Size::Nodes, Some(f64::from(nodes)));
-        set(Size::Epochs, workload.epochs.map(whole));
+        }
         Self {
             workload: workload_hash(situation),
             words,
@@ -117,6 +100,12 @@ impl Facts {
         self
     }
 
+    /// The same without a number of epochs.
+    pub(super) fn without_epochs(mut self) -> Self {
+        self.sizes[Size::Epochs as usize] = UNKNOWN;
+        self
+    }
+
     /// The same as if it were of this workload, whose sizes are `samples` and `parameters`; 0: not known.
     pub(super) fn as_workload(mut self, workload: u64, samples: f64, parameters: f64) -> Self {
         self.workload = workload;
@@ -136,7 +125,7 @@ impl Facts {
         (steps != UNKNOWN).then(|| f64::from(steps) / STEPS)
     }
 
-    /// What makes two runs of one workload similar: software, hardware and how many workers and nodes.
+    /// What two runs of one configuration share: all but the number of epochs, the image and the place of the data.
     pub(super) fn likeness(&self) -> u64 {
         let words = [
             Word::Framework,
@@ -147,7 +136,7 @@ impl Facts {
             Word::Hardware,
         ]
         .map(|word| self.word(word));
-        let sizes = [Size::Workers, Size::Nodes]
+        let sizes = [Size::Workers, Size::Nodes, Size::Batch, Size::Threads]
             .map(|size| u64::from(self.sizes[size as usize].cast_unsigned()));
         [self.workload]
             .into_iter()
@@ -221,11 +210,6 @@ pub(super) const EXACT: [&str; 7] = [
     "number of samples",
     "number of epochs",
 ];
-/// Where in [`EXACT`] these stand.
-pub(super) const NODES: usize = 3;
-pub(super) const PARAMETERS: usize = 4;
-pub(super) const SAMPLES: usize = 5;
-
 /// Those sizes, to the last digit; 0: not known.
 pub(super) fn exact_sizes(situation: &Situation) -> [f64; EXACT.len()] {
     let workers = f64::from(workers(situation));

@@ -137,7 +137,7 @@ impl<'a> State<'a> {
                 (Some(expected), false) => (student(target.y - expected, variance), target.y),
                 (Some(expected), true) => cut_off(target.y, expected, variance),
             };
-            let own = own * noise / variance;
+            let own = own * target.recency * noise / variance;
             weight += own;
             sum += own * y;
         }

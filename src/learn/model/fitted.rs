@@ -12,11 +12,11 @@ use super::facts::Facts;
 use super::fit::State;
 use super::gather::Gathered;
 use super::hardware_met::HardwareMet;
+use super::hash::Hash;
 use super::head::MODEL_FORMAT;
 use super::response::Response;
 use super::solution::Solution;
 use super::{Explanation, Head, Met, Observation, Priors, Unfit};
-use crate::foundation::statistics::mixed;
 use crate::job::SchedulerKind;
 
 /// Variances are looked for on this many configurations; more of them say the same.
@@ -191,17 +191,11 @@ fn searched(mut state: State<'_>) -> Option<State<'_>> {
 fn head(gathered: &Gathered, priors: &Priors, scatter: (Option<f64>, Option<f64>)) -> Head {
     let data_hash = gathered.data_hash();
     let published = priors.effects.iter().fold(0_u64, |sum, effect| {
-        let parts = [
-            Facts::new(&effect.a).fingerprint(),
-            Facts::new(&effect.b).fingerprint(),
-        ];
-        let numbers = [effect.time_ratio.to_bits(), effect.sd.to_bits()];
-        sum.wrapping_add(
-            parts
-                .into_iter()
-                .chain(numbers)
-                .fold(1, |hash, part| mixed(hash ^ part).rotate_left(7)),
-        )
+        let hash = Hash::new(9)
+            .number(Facts::new(&effect.a).fingerprint())
+            .number(Facts::new(&effect.b).fingerprint());
+        let hash = hash.number(effect.time_ratio.to_bits());
+        sum.wrapping_add(hash.number(effect.sd.to_bits()).end())
     });
     Head {
         dlrun_model: MODEL_FORMAT,
@@ -219,18 +213,14 @@ fn head(gathered: &Gathered, priors: &Priors, scatter: (Option<f64>, Option<f64>
 }
 
 fn nothing_timed(gathered: &Gathered) -> Unfit {
-    let left_out = &gathered.counts.left_out;
-    let summary: Vec<String> = left_out
-        .iter()
-        .map(|(what, count)| format!("{count} unusable {what}"))
-        .collect();
-    let left_out = if summary.is_empty() {
-        "no epochs, no length".to_owned()
-    } else {
-        summary.join(", ")
-    };
+    let left_out = gathered.counts.left_out.iter();
+    let summary = left_out.map(|(what, count)| format!("{count} unusable {what}"));
+    let summary: Vec<String> = summary.collect();
+    let none = || "no epochs, no length".to_owned();
     Unfit::NothingTimed {
         runs: gathered.counts.runs,
-        left_out,
+        left_out: Some(summary.join(", "))
+            .filter(|text| !text.is_empty())
+            .unwrap_or_else(none),
     }
 }

@@ -3,7 +3,7 @@
 use std::borrow::Cow;
 
 use super::facts::{EXACT, Facts, Size, whole};
-use super::response::Response;
+use super::response::{BETWEEN, Response};
 use super::solution::{Predicted, Settled, Solution};
 use super::{Doubts, Hardware, Model, Situation, mixture};
 use crate::record::{Forecast, Interval};
@@ -91,18 +91,16 @@ impl Model {
         let known = &self.learned.experience;
         let (facts, assumed) = known.completed(situation);
         let far = known.outside(situation, &facts);
-        let [epoch, first_extra, outside, memory, whole_run] = asked_all;
+        let [epoch, between, outside, memory, whole_run] = asked_all;
         let (basis, behind) = known.basis(&facts);
         let interval =
             |asked: &mut Option<Asked<'_>>| asked.as_mut().map(|asked| asked.predict(&facts, &far));
         let samples = facts.size(Size::Samples).unwrap_or(0.0);
-        let timed = |predicted: Predicted| {
-            Predicted {
-                mean: predicted.mean + samples,
-                ..predicted
-            }
-            .interval()
-        };
+        let epochs = situation
+            .workload
+            .epochs
+            .map(whole)
+            .filter(|epochs| *epochs > 0.0);
         // A workload whose runs have no epochs is forecast whole, unless there are no such runs at all.
         let knows =
             |asked: &Option<Asked<'_>>| asked.as_ref().is_some_and(|asked| asked.knows(&facts));
@@ -115,8 +113,10 @@ impl Model {
             doubts: Doubts::texts(behind.doubts),
             epoch_seconds: None,
             first_extra_seconds: None,
+            between_seconds: None,
             outside_seconds: None,
             total_seconds: None,
+            shift: None,
             memory_bytes: interval(memory).map(Predicted::interval),
             beyond: known.beyond(situation, &facts),
             assumed,
@@ -124,19 +124,29 @@ impl Model {
             explored: false,
         };
         if by_epochs {
-            let steady = interval(epoch).map(timed);
+            let predicted = interval(epoch);
+            forecast.shift = predicted.and_then(|its| its.shift);
+            let steady = predicted.map(|steady| steady.plus(samples).interval());
+            let unseen = Predicted {
+                mean: BETWEEN.0,
+                sd: BETWEEN.1,
+                shift: None,
+            };
+            let share = interval(between).unwrap_or(unseen);
+            forecast.between_seconds =
+                steady.map(|steady| share.plus(steady.median.ln()).interval());
             forecast.epoch_seconds = steady;
-            forecast.first_extra_seconds = interval(first_extra).map(Predicted::interval);
             forecast.outside_seconds = interval(outside).map(Predicted::interval);
-            let epochs = situation.workload.epochs.map(whole);
-            forecast.total_seconds = steady
-                .zip(epochs)
-                .map(|(steady, epochs)| total(&forecast, steady, epochs));
+            forecast.total_seconds = epochs.and_then(|epochs| total(&forecast, epochs));
             if forecast.total_seconds.is_some() && forecast.outside_seconds.is_none() {
                 forecast.beyond.push(NO_OUTSIDE.to_owned());
             }
         } else {
-            forecast.total_seconds = interval(whole_run).map(timed);
+            let longer = epochs.zip(known.growth.get(&facts.workload));
+            let longer = longer.map_or(0.0, |(epochs, growth)| growth.ln(epochs));
+            let predicted = interval(whole_run);
+            forecast.shift = predicted.and_then(|its| its.shift);
+            forecast.total_seconds = predicted.map(|run| run.plus(samples + longer).interval());
         }
         forecast
     }
@@ -159,29 +169,23 @@ fn on_each<'a>(situation: &'a Situation, kinds: &[Likely]) -> Vec<(f64, Cow<'a, 
     kinds.iter().map(on).collect()
 }
 
-/// Epochs, the first one's extra time and what is outside, added up. The widths are added as those of independent figures:
-/// the root of the sum of squares, on each side.
-fn total(forecast: &Forecast, epoch: Interval, epochs: f64) -> Interval {
-    let all = Interval {
-        mean: epoch.mean * epochs,
-        median: epoch.median * epochs,
-        low: epoch.low * epochs,
-        high: epoch.high * epochs,
+/// Epochs, what is between them and what is outside, added up. The widths are added as those of independent figures: the root of
+/// the sum of squares, on each side.
+fn total(forecast: &Forecast, epochs: f64) -> Option<Interval> {
+    let outside = forecast.outside_seconds.map(|part| (1.0, part));
+    let between = forecast.between_seconds.map(|part| (epochs, part));
+    let parts = [Some((epochs, forecast.epoch_seconds?)), between, outside];
+    let parts = || parts.iter().flatten();
+    let sum = |of: fn(&Interval) -> f64| parts().map(|(by, part)| by * of(part)).sum::<f64>();
+    let side = |of: fn(&Interval) -> f64| {
+        let squares = parts().map(|(by, part)| (by * of(part)).powi(2));
+        squares.sum::<f64>().sqrt()
     };
-    let parts: Vec<Interval> = [
-        Some(all),
-        forecast.first_extra_seconds,
-        forecast.outside_seconds,
-    ]
-    .into_iter()
-    .flatten()
-    .collect();
-    let sum = |of: &dyn Fn(&Interval) -> f64| parts.iter().map(of).sum::<f64>();
-    let median = sum(&|part| part.median);
-    Interval {
-        mean: sum(&|part| part.mean),
+    let median = sum(|part| part.median);
+    Some(Interval {
+        mean: sum(|part| part.mean),
         median,
-        low: (median - sum(&|part| (part.median - part.low).powi(2)).sqrt()).max(0.0),
-        high: median + sum(&|part| (part.high - part.median).powi(2)).sqrt(),
-    }
+        low: (median - side(|part| part.median - part.low)).max(0.0),
+        high: median + side(|part| part.high - part.median),
+    })
 }

@@ -1,6 +1,8 @@
 //! Reads observations once and keeps what the equations need: a number per value, not a run.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
+
+use serde::{Deserialize, Serialize};
 
 use super::facts::{
     EXACT, Facts, Size, Word, cut, exact_sizes, namings, text, whole, workload_name,
@@ -13,9 +15,13 @@ use super::{Length, Observation};
 use crate::foundation::statistics::mixed;
 
 /// A value that a row is compared with.
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Clone, Copy, Default)]
 pub(super) struct Target {
     pub(super) y: f64,
+    /// When its run was handed over, in Unix milliseconds UTC.
+    pub(super) at_ms: u64,
+    /// Its weight among those of its cell: 1 of the newest.
+    pub(super) recency: f64,
     pub(super) censored: bool,
     pub(super) doubtful: bool,
 }
@@ -45,6 +51,53 @@ pub(super) struct Group {
     pub(super) exact: [f64; EXACT.len()],
 }
 
+/// How a run's time goes by the number of its epochs where they are not seen: a part does not, the rest does.
+#[derive(Debug, Clone, Copy, Serialize, Deserialize)]
+pub(super) struct Growth {
+    /// The fewest epochs of a run.
+    fewest: f64,
+    /// The share of such a run that all runs have.
+    fixed: f64,
+}
+
+impl Growth {
+    /// Shares that are compared, the one that is believed first.
+    const SHARES: [f64; 8] = [0.2, 0.0, 0.05, 0.1, 0.3, 0.45, 0.65, 0.85];
+
+    /// The one under which runs that differ in their epochs alone differ least in the rest.
+    fn of(runs: &[(f64, &mut Value, Facts)]) -> Self {
+        let fewest = runs.iter().map(|(epochs, ..)| *epochs);
+        let fewest = fewest.fold(f64::INFINITY, f64::min);
+        let scatter = |growth: &Self| {
+            let mut sums: HashMap<u64, [f64; 3]> = HashMap::new();
+            for (epochs, value, facts) in runs.iter().filter(|(_, its, _)| !its.target.censored) {
+                let left = value.target.y - growth.ln(*epochs);
+                let sums = sums
+                    .entry(facts.without_epochs().fingerprint())
+                    .or_default();
+                *sums = [sums[0] + 1.0, sums[1] + left, sums[2] + left * left];
+            }
+            let each = sums
+                .values()
+                .map(|[runs, sum, squares]| squares - sum * sum / runs);
+            // Rounding errors decide nothing.
+            (each.sum::<f64>() * 1e6).round()
+        };
+        let all = Self::SHARES.map(|fixed| Self { fewest, fixed });
+        let best = all.iter().min_by(|a, b| scatter(a).total_cmp(&scatter(b)));
+        *best.unwrap_or(&all[0])
+    }
+
+    /// By how much longer a run of so many epochs is than one of the fewest, as a natural logarithm.
+    pub(super) fn ln(&self, epochs: f64) -> f64 {
+        (self.fixed + (1.0 - self.fixed) * epochs / self.fewest).ln()
+    }
+}
+
+fn is_cut_off(length: Length) -> bool {
+    matches!(length, Length::AtLeast(_))
+}
+
 /// All observations, as far as they are needed.
 #[derive(Debug, Default)]
 pub(super) struct Gathered {
@@ -53,16 +106,20 @@ pub(super) struct Gathered {
     pub(super) values: [Vec<Value>; Response::ALL.len()],
     /// Names of words and of workloads, by their hashes.
     names: HashMap<u64, String>,
+    /// Names of networks.
+    pub(super) networks: BTreeSet<String>,
     pub(super) counts: Counts,
     pub(super) hardware_met: HardwareMet,
     pub(super) first_at_ms: u64,
     pub(super) last_at_ms: u64,
+    /// How runs without known epochs grow with their number, by workload.
+    pub(super) growth: BTreeMap<u64, Growth>,
     places: HashMap<Facts, u32>,
     fingerprint: [u64; 2],
 }
 
-/// What an epoch's first extra time is at least taken for, as a share of a steady epoch: less is lost in noise.
-const LEAST_EXTRA: f64 = 0.01;
+/// What is between epochs is at least taken for this share of one: less is lost in noise.
+const LEAST_BETWEEN: f64 = 0.001;
 /// What time outside of epochs is at least taken for, in seconds.
 const LEAST_OUTSIDE: f64 = 0.05;
 
@@ -76,6 +133,7 @@ impl Gathered {
             gathered.add(&observation);
         }
         gathered.places = HashMap::new();
+        gathered.learn_growth();
         gathered
     }
 
@@ -110,66 +168,75 @@ impl Gathered {
             (*runs, *doubts) = (*runs + 1, *doubts | observation.doubts.bits());
         }
         self.counts.doubtful += u64::from(doubtful);
-        // Notes a value where it has a logarithm; says whether it has.
-        let mut left_out: Vec<&str> = Vec::new();
-        let mut push = |what, response: Response, value: f64, shift: f64, censored: bool| {
-            let is_usable = value.is_finite() && value > 0.0;
-            if is_usable {
-                self.values[response as usize].push(Value {
-                    group: place,
-                    target: Target {
-                        y: value.ln() - shift,
-                        censored,
-                        doubtful,
-                    },
-                });
-            } else {
-                left_out.push(what);
-            }
-            is_usable
+        // Nothing is less than this, but what is no size at all stays that.
+        let least = |length: Length, least: f64| match length {
+            Length::Known(value) if value >= 0.0 => Length::Known(value.max(least)),
+            other => other,
         };
         let samples = facts.size(Size::Samples).unwrap_or(0.0);
-        let is_cut_off = |length: Length| matches!(length, Length::AtLeast(_));
-        let mut steady = None;
-        if let Some(length) = observation.epoch_seconds {
-            let (seconds, censored) = (length.seconds(), is_cut_off(length));
-            if push("epoch_seconds", Response::Epoch, seconds, samples, censored) {
-                self.counts.with_epochs += 1;
-                self.counts.cut_off += u64::from(censored);
-                steady = Some(seconds).filter(|_| !censored);
+        let epoch = observation.epoch_seconds;
+        let wall = observation.wall_seconds.filter(|_| epoch.is_none());
+        let steady = epoch.and_then(Length::known);
+        let between = observation.between_seconds.zip(steady);
+        let between =
+            between.map(|(all, steady)| least(Length::Known(all / steady), LEAST_BETWEEN));
+        let outside = observation.outside_seconds;
+        let outside = outside.map(|outside| least(outside, LEAST_OUTSIDE));
+        let bytes = observation
+            .memory_bytes
+            .map(|bytes| Length::Known(whole(bytes)));
+        for (what, response, length, shift) in [
+            ("epoch_seconds", Response::Epoch, epoch, samples),
+            ("wall_seconds", Response::Whole, wall, samples),
+            ("between_seconds", Response::Between, between, 0.0),
+            ("outside_seconds", Response::Outside, outside, 0.0),
+            ("memory_bytes", Response::Memory, bytes, 0.0),
+        ] {
+            let Some(length) = length else {
+                continue;
+            };
+            let (value, censored) = (length.seconds(), is_cut_off(length));
+            if !value.is_finite() || value <= 0.0 {
+                *self.counts.left_out.entry(what.to_owned()).or_default() += 1;
+                continue;
             }
-        } else if let Some(length) = observation.wall_seconds {
-            let (seconds, censored) = (length.seconds(), is_cut_off(length));
-            if push("wall_seconds", Response::Whole, seconds, samples, censored) {
-                self.counts.whole_runs += 1;
-                self.counts.cut_off += u64::from(censored);
+            match response {
+                Response::Epoch => self.counts.with_epochs += 1,
+                Response::Whole => self.counts.whole_runs += 1,
+                _ => {}
+            }
+            let is_time = matches!(response, Response::Epoch | Response::Whole);
+            self.counts.cut_off += u64::from(censored && is_time);
+            self.values[response as usize].push(Value {
+                group: place,
+                target: Target {
+                    y: value.ln() - shift,
+                    at_ms: observation.at_ms,
+                    recency: 1.0,
+                    censored,
+                    doubtful,
+                },
+            });
+        }
+    }
+
+    /// Takes the number of epochs out of the runs that show none: what is left is the time of one with the fewest.
+    fn learn_growth(&mut self) {
+        let values = &mut self.values[Response::Whole as usize];
+        let mut of_workloads: BTreeMap<u64, Vec<(f64, &mut Value, Facts)>> = BTreeMap::new();
+        for value in values {
+            let group = &self.groups[value.group as usize];
+            if group.exact[Size::Epochs as usize] > 0.0 {
+                let of = of_workloads.entry(group.facts.workload).or_default();
+                of.push((group.exact[Size::Epochs as usize], value, group.facts));
             }
         }
-        if let Some(extra) = observation.first_extra_seconds {
-            let least = steady.map(|steady| LEAST_EXTRA * steady);
-            let extra = least
-                .filter(|_| !extra.is_nan())
-                .map(|least| extra.max(least));
-            let extra = extra.unwrap_or(f64::NAN);
-            push(
-                "first_extra_seconds",
-                Response::FirstExtra,
-                extra,
-                0.0,
-                false,
-            );
-        }
-        if let Some(outside) = observation.outside_seconds {
-            let seconds = Some(outside.seconds()).filter(|seconds| *seconds >= 0.0);
-            let seconds = seconds.map_or(f64::NAN, |seconds| seconds.max(LEAST_OUTSIDE));
-            let censored = is_cut_off(outside);
-            push("outside_seconds", Response::Outside, seconds, 0.0, censored);
-        }
-        if let Some(bytes) = observation.memory_bytes {
-            push("memory_bytes", Response::Memory, whole(bytes), 0.0, false);
-        }
-        for what in left_out {
-            *self.counts.left_out.entry(what.to_owned()).or_default() += 1;
+        for (workload, mut runs) in of_workloads {
+            let growth = Growth::of(&runs);
+            for (epochs, value, _) in &mut runs {
+                value.target.y -= growth.ln(*epochs);
+            }
+            self.growth.insert(workload, growth);
         }
     }
 
@@ -188,6 +255,8 @@ impl Gathered {
                 self.names.insert(hash, name);
             }
         }
+        let network = situation.workload.model.as_deref();
+        self.networks.extend(network.map(cut));
         self.names
             .entry(facts.workload)
             .or_insert_with(|| workload_name(situation));
@@ -205,10 +274,13 @@ impl Gathered {
     }
 
     fn note_fingerprint(&mut self, observation: &Observation, facts: &Facts) {
-        let length = |length: Option<Length>| match length {
-            None => [0, 0],
-            Some(Length::Known(seconds)) => [1, seconds.to_bits()],
-            Some(Length::AtLeast(seconds)) => [2, seconds.to_bits()],
+        let length = |length: Option<Length>| {
+            length.map_or([0, 0], |length| {
+                [
+                    1 + u64::from(is_cut_off(length)),
+                    length.seconds().to_bits(),
+                ]
+            })
         };
         let float = |value: Option<f64>| value.map_or([0, 0], |value| [1, value.to_bits()]);
         // The first doubt is the highest bit: names of models hang on it.
@@ -221,7 +293,7 @@ impl Gathered {
             [facts.fingerprint(), flags],
             length(observation.epoch_seconds),
             length(observation.wall_seconds),
-            float(observation.first_extra_seconds),
+            float(observation.between_seconds),
             length(observation.outside_seconds),
             observation.memory_bytes.map_or([0, 0], |bytes| [1, bytes]),
         ];

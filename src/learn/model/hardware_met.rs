@@ -147,14 +147,11 @@ impl HardwareMet {
     /// Whether a scheduler keeps its jobs from CPUs that they did not ask for: some were kept, or all had their whole node.
     /// `None`: nobody knows.
     pub(super) fn confines(&self, scheduler: SchedulerKind) -> Option<bool> {
-        let mut of_scheduler = self
-            .seen
-            .values()
-            .filter(|seen| seen.scheduler == scheduler);
-        let known = of_scheduler
-            .clone()
-            .any(|seen| seen.free + seen.confined > 0);
-        known.then(|| of_scheduler.any(|seen| seen.confined > 0))
+        let of = self.seen.values().filter(|its| its.scheduler == scheduler);
+        let sum = of.fold((0, 0), |(free, confined), its| {
+            (free + its.free, confined + its.confined)
+        });
+        (sum != (0, 0)).then_some(sum.1 > 0)
     }
 }
 

@@ -9,12 +9,7 @@ pub(super) struct Hash(u64);
 
 impl Hash {
     pub(super) fn new(seed: u64) -> Self {
-        Self(Self::plain().0 ^ mixed(seed))
-    }
-
-    /// Of runs that are held back: another one would hold back other runs.
-    pub(super) fn plain() -> Self {
-        Self(0xcbf2_9ce4_8422_2325)
+        Self(0xcbf2_9ce4_8422_2325 ^ mixed(seed))
     }
 
     pub(super) fn byte(mut self, byte: u8) -> Self {
@@ -35,22 +30,9 @@ impl Hash {
         name.map_or(self.byte(0), |name| self.byte(1).name(name))
     }
 
-    /// A number that may be missing, byte by byte.
-    pub(super) fn field(self, number: Option<u64>) -> Self {
-        let bytes = number.unwrap_or_default().to_le_bytes();
-        let is_known = self.byte(number.is_some().into());
-        bytes.into_iter().fold(is_known, Self::byte)
-    }
-
     pub(super) fn number(mut self, number: u64) -> Self {
         self.0 = mixed(self.0.rotate_left(5) ^ number).wrapping_mul(0x9e37_79b9_7f4a_7c15);
         self
-    }
-
-    /// The end of a [`Hash::plain`] one, so that neighbouring names do not get neighbouring numbers.
-    pub(super) fn plain_end(self) -> u64 {
-        let mixed = (self.0 ^ (self.0 >> 33)).wrapping_mul(0xff51_afd7_ed55_8ccd);
-        mixed ^ (mixed >> 33)
     }
 
     pub(super) fn end(self) -> u64 {

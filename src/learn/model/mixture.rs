@@ -65,7 +65,7 @@ pub(super) fn forecast(parts: &[(f64, Forecast)]) -> Option<Forecast> {
         known.map(|parts| interval(&parts))
     };
     forecast.epoch_seconds = mixed(|part| part.epoch_seconds);
-    forecast.first_extra_seconds = mixed(|part| part.first_extra_seconds);
+    forecast.between_seconds = mixed(|part| part.between_seconds);
     forecast.outside_seconds = mixed(|part| part.outside_seconds);
     forecast.total_seconds = mixed(|part| part.total_seconds);
     forecast.memory_bytes = mixed(|part| part.memory_bytes);

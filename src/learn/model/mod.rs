@@ -17,7 +17,6 @@ mod experience;
 mod explanation;
 mod facts;
 mod file;
-mod fingerprint;
 mod fit;
 mod fitted;
 mod forecast;
@@ -30,6 +29,7 @@ mod observation;
 mod observations;
 mod observe;
 mod priors;
+mod recent;
 mod response;
 mod solution;
 mod solve;
@@ -38,7 +38,7 @@ mod tally;
 pub use crate::record::{Hardware, Situation, Start, Submitted};
 pub use checked_forecast::{CheckedFigure, CheckedForecast};
 pub use evaluate::{
-    EVALUATED, Errors, Evaluation, FEWEST, Fit, HoldOut, Sample, Score, View, evaluate,
+    EVALUATED, Errors, Evaluation, FEWEST, Fit, HoldOut, Judged, Sample, View, evaluate,
 };
 pub use explanation::{Explanation, LearnedEffect, RatioInterval};
 pub use fitted::Model;

@@ -111,10 +111,10 @@ pub struct Observation {
     pub epoch_seconds: Option<Length>,
     /// Steady epochs behind it.
     pub epochs: u32,
-    /// By how much the first epoch was longer than a steady one, in seconds; negative where it was shorter.
-    pub first_extra_seconds: Option<f64>,
-    /// Time outside of the epochs' training: start-up, evaluation, checkpoints, the end; of a run that was cut off what had passed of
-    /// it.
+    /// What each epoch took beside its training, in seconds: evaluation, checkpoints, pauses; `None` where no clock shows it.
+    pub between_seconds: Option<f64>,
+    /// What does not go by epochs: start-up, by how much the first epoch was longer, the end; where the above is not known that
+    /// too. Of a run that was cut off what had passed of it.
     pub outside_seconds: Option<Length>,
     /// The whole run; cut off where it was cancelled, timed out, or lost its node.
     pub wall_seconds: Option<Length>,

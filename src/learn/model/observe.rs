@@ -193,7 +193,7 @@ impl Start {
             situation,
             epoch_seconds: steady.or(only.map(Length::Known)).or_else(second),
             epochs: epochs.steady,
-            first_extra_seconds: epochs.first_extra_seconds,
+            between_seconds: timed.between(),
             outside_seconds: wall.and_then(|wall| match ending {
                 Ending::Completed => timed.outside_of(wall).map(Length::Known),
                 Ending::CutOff => timed.outside_at_least(wall),
@@ -250,17 +250,21 @@ impl NodeMeasure {
         (self.epochs.ended == 1).then_some(Length::AtLeast(passed_ms as f64 / 1e3))
     }
 
-    /// What of the run's `wall` seconds was no training; `None` where not all epochs are known. An epoch without a time, as the
-    /// first of a program that never says when it begins, is taken for a steady one: by how much it was longer is in this then.
+    /// What each epoch took beside its training, in seconds.
+    fn between(&self) -> Option<f64> {
+        let steady = self.epochs.steady_seconds?;
+        let cycle = self.epochs.cycle_seconds.filter(|_| self.restarts == 0)?;
+        // Lines that wait in a program's buffer all end at once.
+        (cycle > 0.9 * steady).then_some((cycle - steady).max(0.0))
+    }
+
+    /// What of the run's `wall` seconds does not go by epochs; `None` where they do not explain it.
     fn outside_of(&self, wall: f64) -> Option<f64> {
-        let all = u64::from(self.epochs.ended) == self.epochs_completed && self.restarts == 0;
-        let training = self.epochs.training_seconds.filter(|_| all);
-        if let Some(training) = training {
-            return Some(wall - training).filter(|outside| *outside >= 0.0);
-        }
-        // Where that first epoch was shorter nothing outside can be separated from it.
-        let outside = wall - self.epochs.likely_seconds.filter(|_| all)?;
-        (outside > -self.epochs.steady_seconds?).then_some(outside.max(0.0))
+        let epoch = self.epochs.steady_seconds.or(self.epochs.only_seconds)?;
+        let each = epoch + self.between().unwrap_or(0.0);
+        let outside = wall - self.epochs_completed as f64 * each;
+        // It comes out a little short where the last epochs were quick.
+        (self.restarts == 0 && outside > -epoch).then_some(outside.max(0.0))
     }
 
     /// The same of a run that was cut off: what it spent in an epoch that it did not end is no part of it.
@@ -355,9 +359,12 @@ mod tests {
             (seen.epoch_seconds, seen.epochs),
             (Some(Length::Known(5.0)), 3)
         );
-        assert_eq!(seen.first_extra_seconds, Some(7.0));
         assert_eq!(seen.wall_seconds, Some(Length::Known(62.0)));
-        assert_eq!(seen.outside_seconds, Some(Length::Known(35.0)));
+        assert_eq!(
+            (seen.between_seconds, seen.outside_seconds),
+            (None, Some(Length::Known(42.0))),
+            "62 s and four epochs"
+        );
         assert_eq!(seen.memory_bytes, Some(1 << 30));
         assert!(!seen.doubts.any());
     }
@@ -370,7 +377,7 @@ mod tests {
             Some(Length::Known(5.0)),
             "epochs that were seen to their end count"
         );
-        let bound = Some(Length::AtLeast(30.0));
+        let bound = Some(Length::AtLeast(37.0));
         assert_eq!(
             (seen.wall_seconds, seen.outside_seconds),
             (Some(Length::AtLeast(62.0)), bound),
@@ -394,10 +401,7 @@ mod tests {
             (seen.epoch_seconds, seen.doubts.warm_up),
             (Some(Length::Known(12.0)), true)
         );
-        assert_eq!(
-            (seen.first_extra_seconds, seen.outside_seconds),
-            (None, Some(Length::Known(50.0)))
-        );
+        assert_eq!(seen.outside_seconds, Some(Length::Known(50.0)));
         // That it ended by itself bounds nothing.
         assert_eq!(
             observed(Ending::Failed, vec![early])
@@ -413,50 +417,77 @@ mod tests {
         );
     }
 
-    #[test]
-    fn a_first_epoch_without_a_time_is_told_with_what_is_outside() {
-        // It never says when an epoch begins, so its first has no time.
-        let epochs = figures(&[
-            Epoch::default(),
-            stated(1.0),
-            stated(1.0),
-            stated(1.0),
-            stated(1.0),
-        ]);
-        let slow = NodeMeasure {
-            epochs_completed: 5,
-            epochs,
-            ..node()
+    /// Epochs of a second that end a second and a half apart; the first has no known beginning.
+    fn without_beginning(apart_ms: u64) -> NodeMeasure {
+        let ended = |number: u64| Epoch {
+            ended_at_ms: Some(50_000 + number * apart_ms),
+            ..if number == 0 {
+                Epoch::default()
+            } else {
+                stated(1.0)
+            }
         };
-        let seen = observed(Ending::Completed, vec![slow.clone()]).expect("an observation");
+        let epochs: Vec<Epoch> = (0..5).map(ended).collect();
+        NodeMeasure {
+            epochs_completed: 5,
+            epochs: figures(&epochs),
+            ..node()
+        }
+    }
+
+    #[test]
+    fn what_goes_by_epochs_is_apart_from_what_does_not() {
+        let seen = |node| observed(Ending::Completed, vec![node]).expect("an observation");
+        let clocked = seen(without_beginning(1_500));
+        assert_eq!(clocked.epoch_seconds, Some(Length::Known(1.0)));
         assert_eq!(
-            (seen.epoch_seconds, seen.first_extra_seconds),
-            (Some(Length::Known(1.0)), None)
-        );
-        assert_eq!(
-            seen.outside_seconds,
-            Some(Length::Known(57.0)),
+            (clocked.between_seconds, clocked.outside_seconds),
+            (Some(0.5), Some(Length::Known(54.5))),
             "62 s and five epochs"
         );
-        let lacking = NodeMeasure {
+        // All lines came at once: their clock shows nothing.
+        let buffered = seen(without_beginning(1));
+        assert_eq!(
+            (buffered.between_seconds, buffered.outside_seconds),
+            (None, Some(Length::Known(57.0)))
+        );
+        let restarted = seen(NodeMeasure {
+            restarts: 1,
+            ..without_beginning(1_500)
+        });
+        assert_eq!(
+            (restarted.between_seconds, restarted.outside_seconds),
+            (None, None)
+        );
+        // Where the others were longer than the first nothing is left; where they explain more than there was, nothing is known.
+        let quick = |seconds| {
+            let epochs = [
+                Epoch::default(),
+                stated(19.0),
+                stated(20.0),
+                stated(seconds),
+            ];
+            let of_four = NodeMeasure {
+                epochs_completed: 4,
+                epochs: figures(&epochs),
+                ..node()
+            };
+            seen(of_four).outside_seconds
+        };
+        assert_eq!(quick(20.0), Some(Length::Known(0.0)));
+        let many = NodeMeasure {
             epochs_completed: 6,
-            ..slow
+            ..trained()
         };
         assert_eq!(
-            observed(Ending::Completed, vec![lacking])
-                .expect("an observation")
-                .outside_seconds,
-            None
+            seen(many.clone()).outside_seconds,
+            Some(Length::Known(32.0))
         );
-        // Where the first was shorter than the others nothing is left.
-        let epochs = figures(&[Epoch::default(), stated(19.0), stated(20.0), stated(20.0)]);
-        let quick = NodeMeasure {
-            epochs_completed: 4,
-            epochs,
-            ..node()
+        let longer = NodeMeasure {
+            epochs_completed: 16,
+            ..many
         };
-        let seen = observed(Ending::Completed, vec![quick]).expect("an observation");
-        assert_eq!(seen.outside_seconds, Some(Length::Known(0.0)));
+        assert_eq!(seen(longer).outside_seconds, None);
     }
 
     #[test]

@@ -7,15 +7,17 @@ use serde::{Deserialize, Serialize};
 use super::block::{Block, Term};
 use super::calibrate::Stretch;
 use super::design::{Layout, Row, cell_key};
-use super::facts::{EXACT, Facts};
+use super::facts::{EXACT, Facts, Size};
 use super::fit::{RUN_WIDTH, State};
 use super::response::Response;
 use super::solve::{Components, Evidence, Own};
 use crate::foundation::statistics::{Z95, quick_t95};
-use crate::record::Interval;
+use crate::record::{Interval, Shift};
 
 /// Degrees of freedom of what the coefficients leave open: they rest on many runs.
 const COEFFICIENTS: f64 = 30.0;
+/// What is added to the slopes of batch and of threads beyond the largest that was measured: more of them help less and less.
+const SATURATION: (f64, f64) = (0.15, 0.2);
 /// Logarithms beyond these are no times and sizes.
 const LOGARITHMS: f64 = 300.0;
 
@@ -49,6 +51,8 @@ struct MeasuredCell {
     key: u64,
     row: Row,
     evidence: Evidence,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    shift: Option<Shift>,
 }
 
 /// A workload with its own coefficients, which all candidates of a job share.
@@ -65,9 +69,19 @@ pub(super) struct Predicted {
     pub(super) mean: f64,
     /// Its standard deviation, as wide as a normal distribution must be to hold 90 % of what may come.
     pub(super) sd: f64,
+    /// By what its configuration's runs have moved of late.
+    pub(super) shift: Option<Shift>,
 }
 
 impl Predicted {
+    /// The same of something that is larger by so much.
+    pub(super) fn plus(self, logarithm: f64) -> Self {
+        Self {
+            mean: self.mean + logarithm,
+            ..self
+        }
+    }
+
     /// As a figure, and no logarithm.
     pub(super) fn interval(self) -> Interval {
         let exp = |logarithm: f64| logarithm.clamp(-LOGARITHMS, LOGARITHMS).exp();
@@ -135,6 +149,7 @@ impl Solution {
             key: design.cells[cell].key,
             row: design.cells[cell].row.clone(),
             evidence: state.evidence[cell],
+            shift: design.cells[cell].shift,
         };
         let workload = |(at, span): (usize, &super::design::Span)| {
             let cells = span.cells.clone();
@@ -280,9 +295,11 @@ impl Solution {
         }
         let cells = workload.map_or(&[][..], |its| &its.workload.cells);
         let cell = cells.binary_search_by_key(&parts.cell, |cell| cell.key);
-        let (cell_mean, kept) = cell.map_or((mean, 0.0), |at| {
-            let evidence = &cells[at].evidence;
-            (evidence.mean, evidence.kept.clamp(0.0, 1.0))
+        let (cell_mean, kept, shift) = cell.map_or((mean, 0.0, None), |at| {
+            let MeasuredCell {
+                evidence, shift, ..
+            } = &cells[at];
+            (evidence.mean, evidence.kept.clamp(0.0, 1.0), *shift)
         });
         let left = 1.0 - kept;
         mean += kept * (cell_mean - mean);
@@ -310,18 +327,18 @@ impl Solution {
                 components.local_freedom[at],
             );
         }
-        let mut bent = 0.0;
-        let (saturations, bends) = (self.response.saturations(), self.response.bends());
-        for ((saturation, bend), far) in saturations.iter().zip(bends).zip(outside) {
-            mean += saturation * far.max(0.0);
-            bent += (bend * far).powi(2);
+        if matches!(self.response, Response::Epoch | Response::Whole) {
+            let beyond = |size: Size| outside[size as usize].max(0.0);
+            mean += SATURATION.0 * beyond(Size::Batch) + SATURATION.1 * beyond(Size::Threads);
         }
+        let bends = self.response.bends().into_iter().zip(outside);
+        let bent = bends.map(|(bend, far)| (bend * far).powi(2)).sum();
         total.add(bent, COEFFICIENTS);
         let noise = workload.map_or((components.noise, COEFFICIENTS), |its| {
             (its.workload.noise, its.workload.freedom)
         });
         total.add(self.stretch.runs.powi(2) * RUN_WIDTH * noise.0, noise.1);
         let sd = total.variance.sqrt() * quick_t95(total.freedom()) / Z95;
-        Predicted { mean, sd }
+        Predicted { mean, sd, shift }
     }
 }

@@ -12,9 +12,9 @@ pub struct EpochTally {
     first: Option<(f64, TimeSource, bool)>,
     ended: u32,
     passed_over: u32,
-    /// In nanoseconds: whole numbers come to the same sum in any order.
-    training_nanoseconds: u128,
-    last_ended_at_ms: Option<u64>,
+    /// Place and end of the first and of the last that ended by the clock, in Unix milliseconds UTC.
+    ends: Option<[(u64, u64); 2]>,
+    clock_set: bool,
 }
 
 impl EpochTally {
@@ -23,14 +23,15 @@ impl EpochTally {
     pub fn add(&mut self, place: u64, epoch: &Epoch) {
         self.ended = self.ended.saturating_add(1);
         self.has_warmup |= epoch.warmup;
-        self.last_ended_at_ms = self.last_ended_at_ms.max(epoch.ended_at_ms);
+        self.clock_set |= epoch.clock_set;
+        if let Some(at_ms) = epoch.ended_at_ms {
+            let [first, last] = self.ends.unwrap_or([(place, at_ms); 2]);
+            self.ends = Some([first.min((place, at_ms)), last.max((place, at_ms))]);
+        }
         let Some((seconds, source)) = epoch.training_time() else {
             self.passed_over = self.passed_over.saturating_add(1);
             return;
         };
-        self.training_nanoseconds = self
-            .training_nanoseconds
-            .saturating_add(nanoseconds(seconds));
         if place == 0 {
             self.first = Some((seconds, source, epoch.warmup));
         } else if !epoch.warmup {
@@ -41,45 +42,29 @@ impl EpochTally {
     /// What they come to.
     #[must_use]
     pub fn figures(mut self) -> EpochFigures {
-        let mut warm = None;
-        if let Some((seconds, source, is_warmup)) = self.first {
-            // Records of before warm-up was noted: the first epoch is it.
-            match is_warmup || !self.has_warmup {
-                true => warm = Some(seconds),
-                false => self.steady.push((seconds, source)),
-            }
+        // Records of before warm-up was noted: the first epoch is it.
+        if let Some((seconds, source, false)) = self.first.filter(|_| self.has_warmup) {
+            self.steady.push((seconds, source));
         }
         let steady = of_commonest_source(self.steady).map_or_else(Vec::new, |(_, steady)| steady);
         let count = u32::try_from(steady.len()).unwrap_or(u32::MAX);
-        let steady_seconds = median(steady);
-        let training = self.training_nanoseconds as f64 / 1e9;
+        let only = self.first.filter(|_| self.ended == 1);
         EpochFigures {
-            steady_seconds,
+            steady_seconds: median(steady),
             steady: count,
-            first_extra_seconds: warm
-                .zip(steady_seconds)
-                .map(|(first, steady)| first - steady),
-            only_seconds: self
-                .first
-                .filter(|_| self.ended == 1)
-                .map(|(seconds, ..)| seconds),
-            likely_seconds: steady_seconds
-                .map(|steady| training + f64::from(self.passed_over) * steady),
-            training_seconds: (self.passed_over == 0 && self.ended > 0).then_some(training),
+            cycle_seconds: self.ends.filter(|_| !self.clock_set).and_then(cycle),
+            only_seconds: only.map(|(seconds, ..)| seconds),
             ended: self.ended,
             passed_over: self.passed_over,
-            last_ended_at_ms: self.last_ended_at_ms,
+            last_ended_at_ms: self.ends.map(|[_, (_, at_ms)]| at_ms),
         }
     }
 }
 
-#[expect(
-    clippy::cast_possible_truncation,
-    clippy::cast_sign_loss,
-    reason = "positive, and saturating"
-)]
-fn nanoseconds(seconds: f64) -> u128 {
-    (seconds * 1e9).round() as u128
+/// The mean seconds from one end to the next.
+fn cycle([(first, began_ms), (last, ended_ms)]: [(u64, u64); 2]) -> Option<f64> {
+    let passed_ms = ended_ms.checked_sub(began_ms)?;
+    (last > first).then(|| passed_ms as f64 / 1e3 / (last - first) as f64)
 }
 
 #[cfg(test)]
@@ -108,10 +93,6 @@ pub(super) mod tests {
         second.checkpoint_seconds = Some(0.25);
         let of = figures(&[stated(12.0), second, stated(4.25)]);
         assert_eq!((of.steady_seconds, of.steady, of.ended), (Some(4.25), 2, 3));
-        assert_eq!(
-            (of.first_extra_seconds, of.training_seconds),
-            (Some(7.75), Some(20.5))
-        );
         let alone = figures(&[stated(3.0)]);
         assert_eq!(
             (alone.steady_seconds, alone.only_seconds),
@@ -129,10 +110,7 @@ pub(super) mod tests {
             ..stated(seconds)
         };
         let of = figures(&[warm(9.0), stated(2.0), warm(8.0), stated(2.5), stated(2.25)]);
-        assert_eq!(
-            (of.steady_seconds, of.steady, of.first_extra_seconds),
-            (Some(2.25), 3, Some(6.75))
-        );
+        assert_eq!((of.steady_seconds, of.steady), (Some(2.25), 3));
         // Where warm-up is noted and the first is none, it is as good as the others.
         assert_eq!(
             figures(&[stated(2.0), warm(8.0), stated(3.0)]).steady_seconds,
@@ -151,13 +129,8 @@ pub(super) mod tests {
             stated(2.0),
         ]);
         assert_eq!(
-            (
-                of.steady_seconds,
-                of.steady,
-                of.passed_over,
-                of.training_seconds
-            ),
-            (Some(2.0), 1, 4, None)
+            (of.steady_seconds, of.steady, of.passed_over),
+            (Some(2.0), 1, 4)
         );
         let unknown = Epoch::default();
         assert_eq!(figures(&[unknown.clone(), unknown]).passed_over, 2);
@@ -192,13 +165,17 @@ pub(super) mod tests {
     }
 
     #[test]
-    fn the_sum_of_the_times_does_not_hang_on_their_order() {
-        let mut epochs: Vec<Epoch> = (1..40).map(|at| stated(0.1 * f64::from(at))).collect();
-        let forwards = figures(&epochs).training_seconds;
-        epochs.reverse();
-        assert_eq!(
-            figures(&epochs).training_seconds.map(f64::to_bits),
-            forwards.map(f64::to_bits)
-        );
+    fn cycle_is_mean_time_between_ends_and_unknown_when_clock_was_set() {
+        let at = |ended_at_ms, clock_set| Epoch {
+            ended_at_ms,
+            clock_set,
+            ..stated(1.0)
+        };
+        let ends = [Some(9_000), Some(10_100), None, Some(12_600)];
+        let epochs = ends.map(|ms| at(ms, false));
+        assert_eq!(figures(&epochs).cycle_seconds, Some(1.2));
+        assert_eq!(figures(&epochs[..1]).cycle_seconds, None);
+        let set = [at(Some(9_000), false), at(Some(5_000), true)];
+        assert_eq!(figures(&set).cycle_seconds, None);
     }
 }

@@ -155,7 +155,7 @@ fn observation() -> impl Strategy<Value = Observation> {
         .prop_map(
             |(
                 situation,
-                (epoch_seconds, wall_seconds, first_extra_seconds, outside_seconds),
+                (epoch_seconds, wall_seconds, between_seconds, outside_seconds),
                 memory_bytes,
                 doubts,
                 id,
@@ -171,7 +171,7 @@ fn observation() -> impl Strategy<Value = Observation> {
                     situation,
                     epoch_seconds,
                     epochs: 1,
-                    first_extra_seconds,
+                    between_seconds,
                     outside_seconds,
                     wall_seconds,
                     memory_bytes,
@@ -197,7 +197,7 @@ fn check(forecast: &Forecast) {
     assert!(forecast.time().is_some());
     let all = [
         &forecast.epoch_seconds,
-        &forecast.first_extra_seconds,
+        &forecast.between_seconds,
         &forecast.outside_seconds,
         &forecast.total_seconds,
         &forecast.memory_bytes,

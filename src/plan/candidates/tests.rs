@@ -65,8 +65,8 @@ fn run(number: u8, compiler: &str, seconds: f64) -> Observation {
         },
         epoch_seconds: Some(Length::Known(seconds)),
         epochs: 9,
-        first_extra_seconds: Some(1.0),
-        outside_seconds: Some(Length::Known(5.0)),
+        between_seconds: None,
+        outside_seconds: Some(Length::Known(6.0)),
         wall_seconds: Some(Length::Known(10.0 * seconds + 6.0)),
         memory_bytes: Some(GIB + u64::from(number) * 1_000_000),
         doubts: Doubts::default(),
@@ -222,7 +222,7 @@ fn what_was_measured_beats_the_rule() {
     );
     let told = decision(&with, "compiler");
     for part in [
-        "s an epoch (",
+        "s in all (",
         "from 5 runs like this; next best no compiler, ",
     ] {
         assert!(told.why.contains(part), "{part:?} in {}", told.why);
@@ -239,7 +239,7 @@ fn what_was_measured_beats_the_rule() {
     assert!(first.chosen && !second.chosen && second.compiler.as_deref() == Some("none"));
     let shown = crate::plan::describe(&with, 100);
     assert!(
-        shown.contains("not no compiler: 4.00 s an epoch"),
+        shown.contains("not no compiler: ") && shown.contains("s in all, 4.00 s an epoch"),
         "{shown}"
     );
 }
@@ -317,6 +317,44 @@ fn a_new_workload_borrows_what_is_known_of_its_software_and_says_so() {
         walltime.why.contains("no run of this program is recorded"),
         "{}",
         walltime.why
+    );
+}
+
+/// A compiler that takes longer to start and less for each epoch.
+#[test]
+fn compiler_that_pays_off_late_is_chosen_for_long_trainings_only() {
+    let runs = repeats(&[("none", 0.344), ("xla", 0.250)], |compiler, run| {
+        run.situation.framework.compiler = Some(compiler.into());
+        let outside = if compiler == "xla" { 4.1 } else { 2.8 };
+        run.outside_seconds = Some(Length::Known(outside));
+    });
+    let facts = facts(model(runs));
+    for (epochs, chosen, other) in [(5, "none", "xla"), (200, "xla", "no compiler")] {
+        let job = JOB.replace("epochs = 10", &format!("epochs = {epochs}"));
+        let plan = plan(&job, &facts);
+        assert_eq!(compiler(&plan), chosen, "{epochs}");
+        let told = decision(&plan, "compiler");
+        assert!(
+            told.why.contains(&format!("; next best {other}, "))
+                && told.why.ends_with("; xla from 14 epochs"),
+            "{}",
+            told.why
+        );
+        assert!(told.rejected[0].why.contains(" s in all, 0."), "{told:?}");
+    }
+}
+
+#[test]
+fn runs_that_moved_to_another_level_are_reported_by_the_plan() {
+    let runs = repeats(
+        &[("before", 2.0), ("before", 2.0), ("after", 3.0)],
+        |_, _| {},
+    );
+    let plan = plan(&JOB.replace("\"auto\"", "\"none\""), &facts(model(runs)));
+    let why = &decision(&plan, "forecast").why;
+    assert!(
+        why.ends_with("; the last 5 runs are 50 % slower than the 10 before, and count alone"),
+        "{why}"
     );
 }
 

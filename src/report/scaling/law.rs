@@ -61,7 +61,7 @@ fn observation(sample: &Sample, seconds: f64, number: u64) -> Option<Observation
         },
         epoch_seconds: Some(Length::Known(seconds)),
         epochs: 3,
-        first_extra_seconds: None,
+        between_seconds: None,
         outside_seconds: None,
         wall_seconds: None,
         memory_bytes: None,

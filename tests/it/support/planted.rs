@@ -328,9 +328,10 @@ impl World {
         }
         let epochs = situation.workload.epochs.unwrap_or(5);
         let overhead = self.dice.between(0.5, 1.5) + 0.2 * seconds;
-        let outside = self.dice.between(8.0, 12.0);
+        let outside = overhead + self.dice.between(8.0, 12.0);
+        let between = 0.01 * measured;
         #[allow(clippy::cast_precision_loss)]
-        let wall = measured * epochs as f64 + overhead + outside;
+        let wall = (measured + between) * epochs as f64 + outside;
         let cut = self
             .dice
             .chance(self.shape.cut_off)
@@ -352,7 +353,7 @@ impl World {
             } else {
                 u32::try_from(epochs - 1).unwrap_or(u32::MAX)
             },
-            first_extra_seconds: cut.is_none().then_some(overhead),
+            between_seconds: cut.is_none().then_some(between),
             outside_seconds: cut.is_none().then_some(Length::Known(outside)),
             wall_seconds: Some(
                 cut.map_or(Length::Known(wall), |cut| Length::AtLeast(cut + outside)),

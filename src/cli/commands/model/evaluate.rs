@@ -9,7 +9,7 @@ use crate::app::models::recorded::Source;
 use crate::app::progress::Display;
 use crate::app::session::Session;
 use crate::cli::args::ModelEvaluate;
-use crate::learn::model::{Evaluation, evaluate};
+use crate::learn::model::{Evaluation, Judged, evaluate};
 
 /// How good the model of a database is.
 #[derive(Serialize)]
@@ -27,7 +27,15 @@ pub(crate) fn run(session: &Session, args: &ModelEvaluate) -> Result<u8, Error> 
     let mut display = Display::new(session.output);
     display.now("predicting runs that are held back", false);
     let mut observations = source.observations()?;
-    let evaluation = evaluate(observations.by_ref(), &priors);
+    let forecasts = source.forecasts()?;
+    let mut judged = Judged::default();
+    let judging = observations.by_ref().inspect(|run| {
+        if let Some(forecast) = forecasts.get(&run.run_id) {
+            judged.add(forecast, run);
+        }
+    });
+    let mut evaluation = evaluate(judging, &priors);
+    evaluation.views.push(judged.submitted());
     let counted = source.finish(observations)?;
     drop(display);
     let path = source.store.path().to_string_lossy();

@@ -41,7 +41,11 @@ pub(crate) fn run(session: &Session, args: &ModelPredict) -> Result<u8, Error> {
         let why = plan.no_forecast.as_deref();
         let why = why.unwrap_or("it knows nothing of the software of this job");
         let message = format!("model {name} cannot predict this job: {why}");
-        let hint = "run it twice, then `dlrun model fit`; or say under `[workload]` and `[framework]` what is trained, and with what";
+        let is_described = plan.workload.model.is_some() && plan.framework.name.is_some();
+        let describe =
+            "; or say under `[workload]` and `[framework]` what is trained, and with what";
+        let or = if is_described { "" } else { describe };
+        let hint = format!("run it twice, then `dlrun model fit`{or}");
         return Err(Error::new(Kind::Data, message).hinted(hint));
     };
     let answer = Predicted {
@@ -65,10 +69,11 @@ fn described(plan: &Plan, forecast: &Forecast) -> String {
     let mut add = |what: &str, text: Option<String>| {
         lines.extend(text.map(|text| format!("  {what} {text}")));
     };
-    let first = forecast.first_extra_seconds.as_ref();
-    add("the first takes longer by", first.map(forecast::seconds));
+    let between = forecast.between_seconds.as_ref();
+    let what = "evaluation, checkpoints and pauses of each epoch";
+    add(what, between.map(forecast::seconds));
     let outside = forecast.outside_seconds.as_ref();
-    let what = "start-up, evaluation, checkpoints and the end";
+    let what = "start-up, the first epoch's extra time and the end";
     add(what, outside.map(forecast::seconds));
     let epochs = plan
         .workload
@@ -87,6 +92,7 @@ fn described(plan: &Plan, forecast: &Forecast) -> String {
         Some(memory.unwrap_or_else(|| "not known".to_owned())),
     );
     add("rests on", Some(forecast::basis(forecast)));
+    add("of late", forecast.shift.as_ref().map(forecast::shift));
     for assumed in &forecast.assumed {
         add("left out in the job file:", Some(assumed.clone()));
     }
@@ -113,6 +119,7 @@ fn ways(plan: &Plan) -> String {
         "compiler",
         "provenance",
         "nodes",
+        "in all",
         "epoch",
         "rests on",
     ];
@@ -125,7 +132,16 @@ fn ways(plan: &Plan) -> String {
             or_dash(way.compiler.as_deref()),
             or_dash(way.provenance.map(Provenance::as_str)),
             way.nodes.to_string(),
-            or_dash(forecast.map(time)),
+            or_dash(
+                forecast
+                    .and_then(|of| of.total_seconds.as_ref())
+                    .map(forecast::seconds),
+            ),
+            or_dash(
+                forecast
+                    .and_then(|of| of.epoch_seconds.as_ref())
+                    .map(forecast::seconds),
+            ),
             or_dash(forecast.map(forecast::basis_in_short)),
         ]
     };

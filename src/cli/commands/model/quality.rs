@@ -77,13 +77,13 @@ pub(super) fn evaluated(evaluation: &Evaluation) -> String {
             HoldOut::Run => "a job that ran before",
             HoldOut::Configuration => "a known workload in a new configuration",
             HoldOut::Workload => "a new workload",
+            HoldOut::Submitted => "a submitted job",
         };
         if let Some(why) = &view.too_few {
             text.push_str(&format!("{question}: not known yet: {why}\n"));
         }
-        let epoch = view.scores.first().map(|score| score.errors);
         for (what, errors) in [
-            ("an epoch", epoch),
+            ("an epoch", view.epoch),
             ("the run", view.total),
             ("memory", view.memory),
         ] {
@@ -101,7 +101,7 @@ pub(super) fn evaluated(evaluation: &Evaluation) -> String {
     }
     if !rows.is_empty() {
         let heads = [
-            "held out",
+            "job",
             "forecast of",
             "runs",
             "MAPE",

@@ -18,7 +18,7 @@ fn run(queue: Option<&str>, hardware: Hardware) -> Observation {
         },
         epoch_seconds: None,
         epochs: 0,
-        first_extra_seconds: None,
+        between_seconds: None,
         outside_seconds: None,
         wall_seconds: None,
         memory_bytes: None,

@@ -1,0 +1,118 @@
+//! Time passes: what the model says after code, data or machines have changed.
+
+use dlrun::learn::model::Observation;
+use dlrun::record::{Forecast, Interval};
+
+use crate::model::{fit, known, situation};
+use crate::support::planted::Dice;
+use crate::support::tell;
+
+/// Runs a minute apart whose epochs take so long, by some per cent.
+fn runs(levels: &[(usize, f64)]) -> Vec<Observation> {
+    let mut dice = Dice::new(17);
+    let seconds = levels
+        .iter()
+        .flat_map(|(runs, level)| std::iter::repeat_n(*level, *runs));
+    let run = |(at, seconds): (u64, f64)| Observation {
+        at_ms: 1_790_000_000_000 + 60_000 * at,
+        ..known(
+            &situation("cnn", "none", 2.0),
+            seconds * dice.normal(0.03).exp(),
+        )
+    };
+    (0..).zip(seconds).map(run).collect()
+}
+
+fn epoch(levels: &[(usize, f64)]) -> (Interval, Forecast) {
+    let forecast = fit(runs(levels)).forecast(&situation("cnn", "none", 2.0));
+    (forecast.epoch_seconds.expect("epochs"), forecast)
+}
+
+#[test]
+fn forecast_follows_a_shift_within_three_runs_and_covers_it_from_the_second() {
+    for (before, after) in [(60.0, 90.0), (90.0, 60.0)] {
+        for new in [1, 2, 3, 5, 10, 20] {
+            let (told, forecast) = epoch(&[(20, before), (new, after)]);
+            tell(&format!("{new} after 20: {told:?} {:?}", forecast.shift));
+            if new >= 2 {
+                assert!(told.low < after && after < told.high, "{new}: {told:?}");
+            }
+            if new >= 3 {
+                assert!((told.median / after).ln().abs() < 0.05, "{new}: {told:?}");
+                assert!(told.high / told.low < 1.6, "{new}: {told:?}");
+            }
+            assert_eq!(forecast.shift.is_some(), new >= 2, "{new}");
+        }
+    }
+    let (told, forecast) = epoch(&[(100, 60.0), (10, 90.0)]);
+    assert!((told.median / 90.0).ln().abs() < 0.03, "{told:?}");
+    let said = forecast.shift.expect("news");
+    assert_eq!((said.runs, said.before), (10, 100));
+    assert!((said.time_ratio - 1.5).abs() < 0.05, "{said:?}");
+}
+
+#[test]
+fn noise_and_single_slow_runs_are_no_shift() {
+    let steady = epoch(&[(60, 60.0)]);
+    for levels in [
+        &[(20, 60.0), (1, 90.0), (20, 60.0)][..],
+        &[(20, 60.0), (1, 90.0), (1, 60.0), (1, 90.0)],
+    ] {
+        let (told, forecast) = epoch(levels);
+        assert!((told.median / 60.0).ln().abs() < 0.03, "{told:?}");
+        assert_eq!(forecast.shift, None);
+    }
+    assert_eq!(steady.1.shift, None);
+    assert!(steady.0.high / steady.0.low < 1.2, "{:?}", steady.0);
+}
+
+#[test]
+fn disturbed_runs_widen_and_do_not_shift() {
+    let mut runs = runs(&[(20, 60.0), (5, 120.0)]);
+    runs[20..]
+        .iter_mut()
+        .for_each(|run| run.doubts.others_busy = true);
+    let forecast = fit(runs).forecast(&situation("cnn", "none", 2.0));
+    let told = forecast.epoch_seconds.expect("epochs");
+    assert!(
+        forecast.shift.is_none() && (told.median / 60.0).ln().abs() < 0.05,
+        "{told:?}"
+    );
+}
+
+/// Sessions: all runs of an hour are some per cent slower or quicker.
+#[test]
+fn intervals_hold_in_the_order_of_time_where_hours_differ() {
+    let (mut asked, mut inside) = (0.0, 0.0);
+    for seed in 0..12 {
+        let mut dice = Dice::new(100 + seed);
+        let mut runs = Vec::new();
+        let mut hour = 0.0;
+        for at in 0..60_u64 {
+            if at % 6 == 0 {
+                hour = dice.normal(0.06);
+            }
+            let seconds = 60.0 * (hour + dice.normal(0.03)).exp();
+            let next = Observation {
+                at_ms: 1_790_000_000_000 + 600_000 * at,
+                ..known(&situation("cnn", "none", 2.0), seconds)
+            };
+            if at >= 24 && at % 5 == 0 {
+                let told = fit(runs.clone())
+                    .forecast(&next.situation)
+                    .epoch_seconds
+                    .expect("epochs");
+                asked += 1.0;
+                inside += f64::from(u8::from(told.low < seconds && seconds < told.high));
+            }
+            runs.push(next);
+        }
+    }
+    tell(&format!(
+        "in the order of time {inside} of {asked} within 90 %"
+    ));
+    assert!(
+        (0.8..=1.0).contains(&(inside / asked)),
+        "{inside} of {asked}"
+    );
+}

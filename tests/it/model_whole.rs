@@ -1,0 +1,134 @@
+//! Whole runs: what a short trial says of a long training, and of runs whose epochs nobody sees.
+
+use dlrun::learn::model::{Length, Model, Observation, Situation};
+use dlrun::record::Interval;
+
+use crate::model::{fit, known, situation};
+use crate::support::planted::Dice;
+
+/// A network of a trial: seconds of an epoch, of what is between two, and of what is outside.
+struct Way {
+    compiler: &'static str,
+    epoch: f64,
+    between: f64,
+    outside: f64,
+    /// What 200 epochs took in the trial, others beside them.
+    came: f64,
+}
+
+/// Measured on a CNN: 5 epochs of 0.344 s and 0.250 s, and what the wall time left.
+const WAYS: [Way; 2] = [
+    Way {
+        compiler: "none",
+        epoch: 0.344,
+        between: 0.006,
+        outside: 2.8,
+        came: 83.1,
+    },
+    Way {
+        compiler: "inductor",
+        epoch: 0.250,
+        between: 0.004,
+        outside: 4.1,
+        came: 60.0,
+    },
+];
+
+impl Way {
+    fn asked(&self, epochs: u64) -> Situation {
+        let mut asked = situation("torch-cnn", self.compiler, 1.0);
+        asked.workload.epochs = Some(epochs);
+        asked
+    }
+
+    #[allow(clippy::cast_precision_loss)]
+    fn total(&self, epochs: u64) -> f64 {
+        (self.epoch + self.between) * epochs as f64 + self.outside
+    }
+
+    /// A run of 5 epochs; `clocked`: when each ended was seen.
+    fn trial(&self, dice: &mut Dice, clocked: bool) -> Observation {
+        let mut noise = |sd: f64| dice.normal(sd).exp();
+        let outside = self.outside + if clocked { 0.0 } else { 5.0 * self.between };
+        let (epoch, outside) = (self.epoch * noise(0.03), outside * noise(0.05));
+        Observation {
+            between_seconds: clocked.then_some(self.between),
+            outside_seconds: Some(Length::Known(outside)),
+            wall_seconds: Some(Length::Known(self.total(5))),
+            ..known(&self.asked(5), epoch)
+        }
+    }
+}
+
+fn trials(clocked: bool) -> Model {
+    let mut dice = Dice::new(3);
+    let runs = (0..8).map(|at| WAYS[at % 2].trial(&mut dice, clocked));
+    fit(runs.collect::<Vec<_>>())
+}
+
+fn total(model: &Model, situation: &Situation) -> Interval {
+    let forecast = model.forecast(situation);
+    forecast.total_seconds.expect("the epochs are known")
+}
+
+#[test]
+fn short_trial_predicts_long_training() {
+    for clocked in [true, false] {
+        let model = trials(clocked);
+        for (way, epochs) in WAYS
+            .iter()
+            .flat_map(|way| [5, 50, 200, 500, 2000].map(|epochs| (way, epochs)))
+        {
+            let (told, truth) = (total(&model, &way.asked(epochs)), way.total(epochs));
+            let shown = format!("{} {epochs}: {truth} in {told:?}", way.compiler);
+            assert!((told.median / truth).ln().abs() < 0.05, "{shown}");
+            assert!(told.low < truth && truth < told.high, "{shown}");
+            assert!(told.high / told.low < 2.5, "it says something: {shown}");
+            assert!(told.mean < 1.1 * told.median, "{shown}");
+        }
+        for way in &WAYS {
+            let told = total(&model, &way.asked(200));
+            let shown = format!("{}: {} came, {told:?}", way.compiler, way.came);
+            assert!(told.low < way.came && way.came < told.high, "{shown}");
+        }
+    }
+}
+
+#[test]
+fn longer_training_is_less_sure_than_measured_one() {
+    let model = trials(true);
+    let width = |epochs| {
+        let told = total(&model, &WAYS[0].asked(epochs));
+        told.high / told.low
+    };
+    assert!(
+        width(2000) > 1.2 * width(50),
+        "{} {}",
+        width(50),
+        width(2000)
+    );
+}
+
+/// Runs that show no epochs: 20 s and 30 s for each.
+fn silent(epochs: u64) -> Observation {
+    let mut situation = situation("silent", "none", 2.0);
+    situation.workload.epochs = Some(epochs);
+    #[allow(clippy::cast_precision_loss)]
+    let seconds = 20.0 + 30.0 * epochs as f64;
+    Observation {
+        epoch_seconds: None,
+        outside_seconds: None,
+        wall_seconds: Some(Length::Known(seconds)),
+        ..known(&situation, 1.0)
+    }
+}
+
+#[test]
+fn runs_of_two_lengths_without_epochs_show_what_goes_by_their_number() {
+    let model = fit((0..4).flat_map(|_| [silent(2), silent(8)]));
+    for (epochs, truth) in [(1, 50.0), (4, 140.0), (40, 1220.0), (400, 12_020.0)] {
+        let told = total(&model, &silent(epochs).situation);
+        assert!((told.median / truth).ln().abs() < 0.1, "{epochs}: {told:?}");
+        assert!(told.low < truth && truth < told.high, "{epochs}: {told:?}");
+    }
+}
