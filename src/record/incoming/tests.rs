@@ -40,6 +40,7 @@ fn full(table: Table) -> Map<String, Value> {
             ("command", _) => json!(["python", "train.py"]),
             ("software", _) => json!([{ "name": "torch", "version": "2.5.1" }]),
             ("point", _) => json!("step"),
+            ("lost_nodes", _) => json!(["n4"]),
             ("record", _) => json!({ "format": 1, "found": null }),
             ("container", _) => json!({ "source": "/i.sif" }),
             ("metrics" | "last_metrics", _) => json!({ "loss": 0.5, "acc": null }),

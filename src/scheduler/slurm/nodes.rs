@@ -65,11 +65,16 @@ fn excluded(record: &str) -> Vec<String> {
 pub(super) fn keep(slurm: &Commands, job: &str, nodes: &[String]) -> Result<(), SchedulerError> {
     let list = nodes.join(",");
     let (id, kept) = (format!("JobId={job}"), format!("NodeList={list}"));
-    scontrol(
+    let done = scontrol(
         slurm,
         &["update", &id, &kept],
         &format!("give the nodes of job {job} back but for {list}"),
-    )
+    );
+    // It leaves variables for shells in the working directory.
+    for end in ["sh", "csh"] {
+        let _ = std::fs::remove_file(format!("slurm_job_{job}_resize.{end}"));
+    }
+    done
 }
 
 #[cfg(test)]

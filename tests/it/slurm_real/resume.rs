@@ -144,7 +144,11 @@ while [ $n -lt 60 ]; do sleep 1; n=$((n + 1)); [ "$RANK" != 0 ] || echo "Epoch $
     begins_on(first.1, first.2);
     assert_eq!(scale("3").code, 64, "beyond the range");
     assert_eq!(user.wait(&submitted.run), 0, "{}", submitted.text());
-    assert_eq!(starts(&user.show(&submitted.run)), 2);
+    let shown = user.show(&submitted.run);
+    assert_eq!(starts(&shown), 2);
+    // With fewer nodes the job stays, and gives the others back.
+    let is_same_job = shown["run"]["job_id"] == submitted.job.as_str();
+    assert_eq!(is_same_job, first.1 == 1, "{shown:#}");
     assert_eq!(scale("2").code, 66, "it is over");
 }
 
