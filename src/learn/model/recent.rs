@@ -143,7 +143,7 @@ mod tests {
     }
 
     #[test]
-    fn runs_before_last_shift_are_left_out_and_it_is_said() {
+    fn runs_before_last_shift_are_left_out() {
         for (levels, runs, before, ratio) in [
             (&[(20, 60.0), (3, 90.0)][..], 3, 20, 1.5),
             (&[(20, 60.0), (12, 90.0), (2, 60.0)], 2, 12, 2.0 / 3.0),
