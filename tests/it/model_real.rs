@@ -7,6 +7,7 @@ use std::path::Path;
 use dlrun::learn::model::{HoldOut, Model, Observation, Observations, Priors, Situation, evaluate};
 use dlrun::record::store::Store;
 
+use crate::model_evaluate::view;
 use crate::support::{TestEnv, tell};
 
 fn middle(mut values: Vec<f64>) -> f64 {
@@ -187,7 +188,7 @@ fn measured_runs_are_predicted_from_the_others() {
         // What the other network does nobody can tell.
         (HoldOut::Workload, 0.5, f64::INFINITY),
     ] {
-        let view = evaluation.view(hold_out).expect("a view");
+        let view = view(&evaluation, hold_out);
         let errors = view.epoch.expect("a score");
         tell(&format!("{hold_out:?}: {errors:?}"));
         assert!(errors.coverage_ratio > least, "{hold_out:?} {errors:#?}");

@@ -123,14 +123,6 @@ pub struct Evaluation {
     pub views: Vec<View>,
 }
 
-impl Evaluation {
-    /// The answer to one of the questions.
-    #[must_use]
-    pub fn view(&self, hold_out: HoldOut) -> Option<&View> {
-        self.views.iter().find(|view| view.hold_out == hold_out)
-    }
-}
-
 /// Evaluates the model by the runs themselves: each part of them is forecast from the others. `observations` may come in any order.
 #[must_use]
 pub fn evaluate(

@@ -111,7 +111,7 @@ impl Experience {
         let mut experience = Self {
             named: named(gathered),
             growth: gathered.growth.clone(),
-            networks: networks.take(NETWORKS).cloned().collect(),
+            networks: networks.cloned().collect(),
             ..Self::default()
         };
         for group in gathered.groups.iter().filter(|group| group.met > 0) {
@@ -215,11 +215,9 @@ impl Experience {
 
     /// Whether a workload ran on different numbers of nodes.
     pub(super) fn scaled(&self, workload: u64) -> bool {
-        let ends = self
-            .ends
-            .get(&workload)
-            .map(|ends| ends[Size::Nodes as usize]);
-        ends.is_some_and(|(fewest, most)| fewest < most)
+        let ends = self.ends.get(&workload);
+        ends.map(|ends| ends[Size::Nodes as usize])
+            .is_some_and(|(fewest, most)| fewest < most)
     }
 
     /// The ends of each size: with a workload, else at all.
@@ -236,12 +234,8 @@ impl Experience {
         };
         let mut outside = exact_sizes(situation);
         for (size, (low, high)) in outside.iter_mut().zip(ends) {
-            let known = *size > 0.0 && high > 0.0;
-            *size = if known {
-                (*size / high).ln().max(0.0) + (*size / low).ln().min(0.0)
-            } else {
-                0.0
-            };
+            let far = (*size / high).ln().max(0.0) + (*size / low).ln().min(0.0);
+            *size = if *size > 0.0 && high > 0.0 { far } else { 0.0 };
         }
         outside
     }
@@ -255,7 +249,7 @@ impl Experience {
             return None;
         }
         let same = networks().find(|name| plain(name) == plain(asked));
-        let meant = same.or_else(|| nearest(&plain(asked), networks()))?;
+        let meant = same.or_else(|| nearest(&plain(asked), networks().take(NETWORKS)))?;
         let asked = cut(asked);
         Some(format!(
             "network {asked} was never measured; did you mean `{meant}`?"
@@ -275,16 +269,15 @@ impl Experience {
         let Some((ends, with)) = self.ends_for(facts.workload) else {
             return found;
         };
-        for ((name, size), (low, high)) in EXACT.iter().zip(exact_sizes(situation)).zip(ends) {
-            let (times, way, end) = if size <= 0.0 || high <= 0.0 {
-                continue;
-            } else if size > high * BEYOND {
-                (size / high, "the largest", high)
-            } else if size * BEYOND < low {
-                (low / size, "below the smallest", low)
-            } else {
-                continue;
+        let far = self.outside(situation, facts).into_iter();
+        let sizes = EXACT.iter().zip(exact_sizes(situation));
+        for (((name, size), far), (low, high)) in sizes.zip(far).zip(ends) {
+            let (way, end) = match far {
+                far if far > BEYOND.ln() => ("the largest", high),
+                far if far < -BEYOND.ln() => ("below the smallest", low),
+                _ => continue,
             };
+            let times = far.abs().exp();
             let (size, times, end) = (rounded(size), rounded(times), rounded(end));
             found.push(format!(
                 "the {name}, {size}, is {times} times {way} measured {with}, {end}"

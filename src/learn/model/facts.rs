@@ -210,31 +210,26 @@ pub(super) const EXACT: [&str; 7] = [
     "number of samples",
     "number of epochs",
 ];
+
 /// Those sizes, to the last digit; 0: not known.
 pub(super) fn exact_sizes(situation: &Situation) -> [f64; EXACT.len()] {
+    let Situation {
+        workload, hardware, ..
+    } = situation;
     let workers = f64::from(workers(situation));
-    let usable = |size: f64| {
-        if size.is_finite() && size > 0.0 {
-            size
-        } else {
-            0.0
-        }
-    };
-    let threads = situation
-        .hardware
-        .threads
-        .filter(|_| situation.hardware.gpus == 0);
+    let threads = hardware.threads.filter(|threads| {
+        let is_usable = threads.is_finite() && *threads > 0.0;
+        is_usable && hardware.gpus == 0
+    });
+    let count = |count: Option<u64>| count.map_or(0.0, whole);
     [
-        situation
-            .workload
-            .batch_size
-            .map_or(0.0, |batch| whole(batch) / workers),
-        usable(threads.unwrap_or(0.0)),
+        count(workload.batch_size) / workers,
+        threads.unwrap_or(0.0),
         workers,
         f64::from(situation.nodes.max(1)),
-        situation.workload.parameters.map_or(0.0, whole),
-        situation.workload.samples.map_or(0.0, whole),
-        situation.workload.epochs.map_or(0.0, whole),
+        count(workload.parameters),
+        count(workload.samples),
+        count(workload.epochs),
     ]
 }
 
@@ -252,9 +247,8 @@ fn workload_hash(situation: &Situation) -> u64 {
     let workload = &situation.workload;
     let named =
         |hash: Hash, name: &Option<String>| hash.optional(name.as_deref().map(lower).as_deref());
-    let counted = |hash: Hash, count: Option<u64>| match count {
-        Some(count) => hash.byte(1).number(count),
-        None => hash.byte(0),
+    let counted = |hash: Hash, count: Option<u64>| {
+        count.map_or(hash.byte(0), |count| hash.byte(1).number(count))
     };
     let hash = named(named(Hash::new(5), &workload.model), &workload.dataset);
     counted(counted(hash, workload.samples), workload.parameters).end()
@@ -284,20 +278,17 @@ fn lower(name: &str) -> Cow<'_, str> {
 /// The workload as people read it.
 pub(super) fn workload_name(situation: &Situation) -> String {
     let workload = &situation.workload;
-    let mut name = cut(&lower(
-        workload
-            .model
-            .as_deref()
-            .unwrap_or("a network without name"),
-    ));
+    let model = workload.model.as_deref();
+    let mut name = cut(&lower(model.unwrap_or("a network without name")));
     if let Some(dataset) = &workload.dataset {
         name = format!("{name} on {}", cut(&lower(dataset)));
     }
-    if let Some(samples) = workload.samples {
-        name = format!("{name}, {samples} samples");
-    }
-    if let Some(parameters) = workload.parameters {
-        name = format!("{name}, {parameters} parameters");
+    let sizes = [
+        (workload.samples, "samples"),
+        (workload.parameters, "parameters"),
+    ];
+    for (count, what) in sizes {
+        name.extend(count.map(|count| format!(", {count} {what}")));
     }
     name
 }

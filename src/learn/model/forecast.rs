@@ -1,7 +1,5 @@
 //! What a model says of runs that have not begun.
 
-use std::borrow::Cow;
-
 use super::facts::{EXACT, Facts, Size, whole};
 use super::response::{BETWEEN, Response};
 use super::solution::{Predicted, Settled, Solution};
@@ -153,17 +151,18 @@ impl Model {
 }
 
 /// A run on each kind of hardware, with its share.
-fn on_each<'a>(situation: &'a Situation, kinds: &[Likely]) -> Vec<(f64, Cow<'a, Situation>)> {
+fn on_each(situation: &Situation, kinds: &[Likely]) -> Vec<(f64, Situation)> {
     if kinds.is_empty() {
-        return vec![(1.0, Cow::Borrowed(situation))];
+        return vec![(1.0, situation.clone())];
     }
-    let on = |kind: &Likely| {
+    let on = |Likely { hardware, share }: &Likely| {
+        let hardware = hardware.clone();
         (
-            kind.share,
-            Cow::Owned(Situation {
-                hardware: kind.hardware.clone(),
+            *share,
+            Situation {
+                hardware,
                 ..situation.clone()
-            }),
+            },
         )
     };
     kinds.iter().map(on).collect()

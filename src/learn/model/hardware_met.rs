@@ -57,14 +57,11 @@ impl HardwareMet {
         if hardware.cpu_model.is_none() && hardware.gpu_model.is_none() {
             return;
         }
-        let name = |hash: Hash, name: Option<&str>| hash.name(name.unwrap_or("\u{0}"));
         let hash = Hash::new(7).name(observation.scheduler.as_str());
-        let hash = name(hash, observation.queue.as_deref());
-        let hash = name(
-            name(hash, hardware.cpu_model.as_deref()),
-            hardware.gpu_model.as_deref(),
-        );
-        let key = hash.number(u64::from(hardware.gpus)).end();
+        let hash = hash.optional(observation.queue.as_deref());
+        let hash = hash.optional(hardware.cpu_model.as_deref());
+        let hash = hash.optional(hardware.gpu_model.as_deref());
+        let key = hash.number(hardware.gpus.into()).end();
         let seen = self.seen.entry(key).or_insert_with(|| Seen {
             scheduler: observation.scheduler,
             queue: observation.queue.clone(),

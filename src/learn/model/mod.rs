@@ -4,9 +4,10 @@
 //! known before it starts; a [`crate::record::Forecast`] is the answer. `docs/model-mathematics.md` has the mathematics.
 //!
 //! From observations to a forecast: `gather` reads the runs once, `facts` makes numbers of a situation and `block` terms of those;
-//! `design` makes equations of them for each `response`, `solve` solves them, `fit` does so again and again until weights and
-//! variances agree, `calibrate` checks the intervals; `fitted` does all that, and `file` keeps it as bytes. `solution` and `experience` answer what `forecast` asks, `mixture` where the hardware is not known yet.
-//! `evaluate` holds parts of the runs back and judges the forecasts of them.
+//! `design` makes equations of them for each `response`, of the runs that `recent` leaves; `solve` solves them, `fit` does so again
+//! and again until weights and variances agree, `calibrate` checks the intervals; `fitted` does all that, and `file` keeps it as
+//! bytes. `solution` and `experience` answer what `forecast` asks, `mixture` where the hardware is not known yet. `evaluate` holds
+//! parts of the runs back and judges the forecasts of them.
 
 mod block;
 mod calibrate;

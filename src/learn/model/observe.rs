@@ -269,13 +269,10 @@ impl NodeMeasure {
 
     /// The same of a run that was cut off: what it spent in an epoch that it did not end is no part of it.
     fn outside_at_least(&self, wall: f64) -> Option<Length> {
-        let since_the_last = self
-            .epochs
-            .last_ended_at_ms
-            .and_then(|at_ms| self.last_at_ms.checked_sub(at_ms));
-        let in_epoch = since_the_last
-            .map(|ms| ms as f64 / 1e3)
-            .or(self.epochs.steady_seconds)?;
+        let ended_at_ms = self.epochs.last_ended_at_ms;
+        let since = ended_at_ms.and_then(|at_ms| self.last_at_ms.checked_sub(at_ms));
+        let since = since.map(|ms| ms as f64 / 1e3);
+        let in_epoch = since.or(self.epochs.steady_seconds)?;
         let outside = self.outside_of(wall)? - in_epoch;
         (outside > 0.0).then_some(Length::AtLeast(outside))
     }

@@ -12,6 +12,8 @@ const SHIFTS: [(usize, f64); 3] = [(2, 4.0), (4, 2.5), (8, 1.6)];
 const BEFORE: (usize, usize) = (3, 32);
 /// Less than this, as a logarithm, is no shift: machines and schedulers differ by as much from hour to hour.
 const LEAST: f64 = 0.07;
+/// Runs in doubt are believed to scatter by so many times as much.
+const DOUBT: f64 = 1.5;
 /// After so many runs a shift is no news.
 const NEWS: u64 = 20;
 /// How far a run was from the level of those before it, and how many these were.
@@ -30,9 +32,14 @@ pub(super) fn recent(targets: &mut Vec<Target>, sd: f64) -> (Option<Shift>, Vec<
         } = *target;
         (at_ms, censored, doubtful, target.y.to_bits())
     });
-    let sure = targets.iter().filter(|its| !its.censored && !its.doubtful);
+    let seen = || targets.iter().filter(|target| !target.censored);
+    let doubtful = seen().filter(|target| target.doubtful).count();
+    // On a node that others always keep busy all runs are in doubt, and no reason to see no shift.
+    let all_count = 2 * doubtful > seen().count();
+    let sure = seen().filter(|target| all_count || !target.doubtful);
     let sure: Vec<(u64, f64)> = sure.map(|target| (target.at_ms, target.y)).collect();
-    let (levels, ahead) = walked(&sure, sd);
+    let (levels, mut ahead) = walked(&sure, if all_count { DOUBT * sd } else { sd });
+    ahead.retain(|_| !all_count);
     let [.., before, last] = levels[..] else {
         weigh(targets);
         return (None, ahead);
@@ -136,7 +143,7 @@ mod tests {
     }
 
     #[test]
-    fn runs_before_last_shift_are_left_out_and_it_is_said() {
+    fn runs_before_last_shift_are_left_out() {
         for (levels, runs, before, ratio) in [
             (&[(20, 60.0), (3, 90.0)][..], 3, 20, 1.5),
             (&[(20, 60.0), (12, 90.0), (2, 60.0)], 2, 12, 2.0 / 3.0),
@@ -180,6 +187,24 @@ mod tests {
             .collect();
         assert_eq!(recent(&mut targets, 0.05), (None, Vec::new()));
         assert!(targets.len() == 20 && targets.iter().all(|its| its.recency == 1.0));
+    }
+
+    #[test]
+    fn runs_in_doubt_show_shift_only_among_their_like() {
+        let moved = |doubtful: std::ops::Range<u64>| {
+            let target = |at: u64| Target {
+                y: if at < 6 { 0.2_f64.ln() } else { 0.3_f64.ln() },
+                at_ms: at,
+                doubtful: doubtful.contains(&at),
+                ..Target::default()
+            };
+            let mut targets: Vec<Target> = (0..9).map(target).collect();
+            recent(&mut targets, 0.05).0.map(|shift| shift.runs)
+        };
+        assert_eq!(
+            [moved(0..9), moved(0..0), moved(6..9)],
+            [Some(3), Some(3), None]
+        );
     }
 
     #[test]

@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use proptest::prelude::*;
 
 use super::*;
-use crate::record::{Asked, Input};
+use crate::record::{Asked, Input, Revision};
 
 fn job(epochs: f64) -> Identity {
     Identity {
@@ -68,6 +68,32 @@ fn at_least(job: &Identity, past: Vec<Past>) -> Option<f64> {
 }
 
 const DONE: JobState = JobState::Completed;
+
+#[test]
+fn change_before_last_runs_is_named_where_it_was_recorded() {
+    let with = |digest: &str, commit: &str| {
+        let git = Some(Revision {
+            commit: commit.repeat(10),
+            branch: None,
+            dirty: false,
+        });
+        let identity = Identity {
+            script_digest: Some(digest.into()),
+            git,
+            ..job(5.0)
+        };
+        past(identity, 300.0, DONE)
+    };
+    let (old, new) = (|| with("d1", "aaaa"), || with("d2", "bbbb"));
+    let history = history(vec![old(), old(), new(), new()]);
+    let job = job(5.0);
+    let ladder = ladder(&job, &history);
+    let since = "since the script was edited, commit bbbbbbb";
+    assert_eq!(ladder.changed(2).as_deref(), Some(since));
+    for runs in [1, 3, 4, 5] {
+        assert_eq!(ladder.changed(runs), None, "{runs}");
+    }
+}
 
 #[test]
 fn two_runs_of_which_one_completed_are_needed() {

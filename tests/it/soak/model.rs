@@ -74,8 +74,8 @@ impl Tally {
     fn choose(&mut self, model: &Model, world: &World, workload: usize, machine: usize) {
         let candidates = world.candidates(workload, machine);
         let told = model.forecasts(&candidates);
-        let mean = |at: &usize| told[*at].time().expect("a time").mean;
-        let best = (0..candidates.len()).min_by(|a, b| mean(a).total_cmp(&mean(b)));
+        let median = |at: &usize| told[*at].time().expect("a time").median;
+        let best = (0..candidates.len()).min_by(|a, b| median(a).total_cmp(&median(b)));
         self.choices += 1.0;
         self.regret += world.regret(&candidates, best.expect("candidates"));
     }
