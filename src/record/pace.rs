@@ -17,6 +17,10 @@ impl Progress {
     /// `planned`: epochs that the job file names. `None` where the end or the pace is unknown.
     #[must_use]
     pub fn expect_end(&self, planned: Option<u64>, now_ms: u64) -> Option<ExpectedEnd> {
+        // A count that began again is of a second training, or of one of several: nobody knows how many follow.
+        if self.restarts > 0 {
+            return None;
+        }
         match self.epochs_announced.or(planned) {
             Some(planned) => by_epochs(self, planned, now_ms),
             None if self.epochs_completed == 0 => by_steps(self, now_ms),
@@ -133,7 +137,7 @@ mod tests {
         let mut again = progress(1, &[10, 20, 30, 40]);
         again.restarts = 1;
         again.epochs[3].epoch = 1;
-        assert_eq!(ends(&again).map(|ends| ends.1), Some(40 + 49 * 10));
+        assert_eq!(ends(&again), None);
     }
 
     #[test]

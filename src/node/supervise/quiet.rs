@@ -63,6 +63,11 @@ impl Quiet {
         is_over
     }
 
+    /// The former watcher reported a hang.
+    pub(super) fn take_over(&mut self, is_reported: bool) {
+        self.is_reported = is_reported;
+    }
+
     /// Looks whether the program seems to hang; says so once in each silence.
     pub(super) fn look(&mut self, record: &NodeRecord, now: Instant) -> Option<String> {
         let last = std::mem::replace(&mut self.looked, now);

@@ -30,8 +30,8 @@ use crate::observe::monitor;
 use crate::plan::{hidden_values, masked_line};
 use crate::record::rundir::{Attempt, StateDir, keep_late};
 use crate::record::{
-    Conditions, EventKind, HostFacts, Missing, NodeRecord, NodeState, Progress, Sample,
-    WatcherCost, add_first_rank, encode_segments,
+    Conditions, EpochNumbering, EventKind, HostFacts, Missing, NodeRecord, NodeState, Progress, Sample,
+    WatcherCost, add_first_rank, encode_segments, hangs,
 };
 
 /// The longest pause between two writings of the record, and between two segments.
@@ -268,6 +268,9 @@ impl Watch {
             .iter()
             .flat_map(|former| former.times.iter().copied());
         self.account.has_samples(times, self.slack_ms());
+        let events = former.as_ref().map(|former| &former.record.events);
+        self.quiet
+            .take_over(events.is_some_and(|events| hangs(events).is_some()));
         self.before = former.map(|former| former.record.progress);
     }
 
@@ -411,6 +414,8 @@ impl Watch {
         // Other nodes may wait for this one's work: the node of the batch script decides.
         if hang == Some(OnHang::Requeue) && self.handover.context.is_batch_node() {
             self.account.note(EventKind::HangEnded, text);
+            // What it writes at its end says nothing.
+            self.quiet.take_over(false);
             self.step.end(now);
         } else {
             self.account.note(EventKind::Hang, text);
@@ -656,11 +661,14 @@ impl Watch {
         for epoch in progress.epochs.iter_mut().filter(|_| !steps.is_empty()) {
             epoch.clock_set = epoch.touches(&steps);
         }
+        // Where epochs have no numbers, nobody knows how many earlier starts had.
+        let is_counted = self.handover.context.attempt == 0
+            || progress.epoch_numbering != Some(EpochNumbering::Unnumbered);
         let plan = self.handover.context.plan.as_ref();
         let planned = plan.and_then(|plan| plan.workload.epochs);
         progress.expected_end = progress
             .expect_end(planned, now_ms())
-            .filter(|_| state == NodeState::Running);
+            .filter(|_| state == NodeState::Running && is_counted);
         progress
     }
 

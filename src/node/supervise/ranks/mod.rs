@@ -93,6 +93,7 @@ pub fn run(argv: &[OsString], context: &Context, say: &dyn Fn(&str)) -> Result<i
         fall: None,
         is_cut_off: false,
         signalled_at: None,
+        end_at: None,
         grace,
         say,
     };
@@ -180,6 +181,8 @@ struct Node<'a> {
     is_cut_off: bool,
     /// When somebody asked the run to end.
     signalled_at: Option<Instant>,
+    /// When the ranks are to end since those of another node do.
+    end_at: Option<Instant>,
     grace: Duration,
     say: &'a dyn Fn(&str),
 }
@@ -377,6 +380,7 @@ impl Node<'_> {
             if self.hear(said_over) {
                 break;
             }
+            self.end_when_due();
             self.processes.kill_when_due();
             if looked.elapsed() >= LOOKS {
                 looked = Instant::now();
@@ -497,16 +501,25 @@ impl Node<'_> {
         self.processes.stop(self.grace);
     }
 
+    /// Another node was asked to end. Where this one was asked itself its ranks have the signal; else they get it, and no SIGKILL: a
+    /// program may save its work at it.
+    fn end_when_due(&mut self) {
+        if self.end_at.is_some_and(|at| Instant::now() >= at) {
+            self.end_at = None;
+            if self.signalled_at.is_none() {
+                self.signalled_at = Some(Instant::now());
+                self.processes.signal(Signal::SIGTERM);
+            }
+        }
+    }
+
     /// Takes the news of other nodes; whether all is over.
     fn hear(&mut self, said_over: bool) -> bool {
         let mut is_over = false;
         while let Ok(news) = self.link.news.try_recv() {
             match news {
                 News::Stop(fall) if self.fall.is_none() => self.stop(fall),
-                News::End if self.signalled_at.is_none() => {
-                    self.signalled_at = Some(Instant::now());
-                    self.processes.stop(self.grace);
-                }
+                News::End => self.end_at = Some(Instant::now() + OWN_SIGNAL),
                 News::AllOver => is_over = said_over,
                 News::Lost(fall) => {
                     self.is_cut_off = true;
@@ -515,7 +528,7 @@ impl Node<'_> {
                     }
                 }
                 News::Note(text) | News::Failed(text) => (self.say)(&text),
-                News::Start(..) | News::Stop(_) | News::End => {}
+                News::Start(..) | News::Stop(_) => {}
             }
         }
         // Where the first node is lost, nobody is left to say that all is over.
