@@ -62,7 +62,7 @@ pub(crate) fn run(output: Output, command: &[OsString], in_image: usize) -> Resu
 pub(crate) fn check_node(output: Output) -> Result<u8, Error> {
     let context = context();
     if let Some(plan) = &context.plan {
-        examine(plan, &context.node, &mut |line| {
+        examine(plan, &mut |line| {
             let _ = output.raw(format!("{line}\n").as_bytes());
         });
     }

@@ -47,8 +47,11 @@ pub(crate) fn list_runs(
     tracker.refresh_unfinished(history)?;
     // Looking at all runs does not read the records of those that run.
     let nodes = |run_id: &RunId| match tracker.state.run(run_id) {
-        Ok(run) => Ok(run.newest_outcome(0)?.outcome.nodes),
-        Err(_) => Ok(tracker.store.node_records(run_id)?),
+        Ok(run) => {
+            let outcome = run.newest_outcome(0)?.outcome;
+            Ok((outcome.nodes, outcome.attempt.is_some()))
+        }
+        Err(_) => Ok((tracker.store.node_records(run_id)?, false)),
     };
     listed(&tracker.store, filter, limit, nodes).map(Some)
 }
@@ -60,7 +63,7 @@ pub(crate) fn list_store(
     limit: usize,
 ) -> Result<Option<Vec<Listed>>, Error> {
     let store = open_store(path)?;
-    let nodes = |run_id: &RunId| Ok(store.node_records(run_id)?);
+    let nodes = |run_id: &RunId| Ok((store.node_records(run_id)?, false));
     listed(&store, filter, limit, nodes).map(Some)
 }
 
@@ -68,7 +71,7 @@ fn listed(
     store: &Store,
     filter: &Filter,
     limit: usize,
-    nodes: impl Fn(&RunId) -> Result<Vec<NodeRecord>, Error>,
+    nodes: impl Fn(&RunId) -> Result<(Vec<NodeRecord>, bool), Error>,
 ) -> Result<Vec<Listed>, Error> {
     let rows = store.list(limit, filter)?;
     let run_ids: Vec<RunId> = rows.iter().map(|row| row.record.run_id.clone()).collect();
@@ -78,9 +81,13 @@ fn listed(
     let listed = listed.map(|(row, prefix)| {
         let key = (row.record.run_id.clone(), None);
         let is_one = row.status.state == JobState::Running && row.record.array.is_none();
-        let nodes = if is_one { nodes(&key.0)? } else { Vec::new() };
+        let (nodes, continues) = if is_one {
+            nodes(&key.0)?
+        } else {
+            (Vec::new(), false)
+        };
         Ok(Listed {
-            progress: RunProgress::of(&row.record, &row.status, &nodes),
+            progress: RunProgress::of(&row.record, &row.status, &nodes, continues, now_ms()),
             row,
             prefix,
             all_starts: continued.get(&key).copied(),

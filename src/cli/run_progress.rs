@@ -8,7 +8,7 @@ use crate::record::{EndSource, ExpectedEnd, RunProgress};
 /// `12/50`, or as many as are known.
 pub(crate) fn epochs(progress: &RunProgress) -> Option<String> {
     match (progress.epochs_done, progress.epochs_planned) {
-        (0, None) => None,
+        (0, _) => None,
         (done, None) => Some(done.to_string()),
         (done, Some(planned)) => Some(format!("{done}/{planned}")),
     }

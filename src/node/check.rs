@@ -2,10 +2,12 @@
 //!
 //! What cannot be found out speaks against no node.
 
-use std::fs::{File, OpenOptions, remove_file};
+use std::fs::{File, OpenOptions};
 use std::io::{self, ErrorKind, Write};
+use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 
+use nix::fcntl::OFlag;
 use nix::sys::statvfs::statvfs;
 
 use super::bench;
@@ -36,10 +38,9 @@ const WRITTEN: usize = 1 << 20;
 const SKEW_MS: u64 = 60_000;
 
 /// Looks at this node; hands over a line for each thing that it looks at ([`AT`]) and that speaks against it ([`BAD`]).
-pub fn examine(plan: &Plan, node: &str, print: &mut dyn FnMut(&str)) {
+pub fn examine(plan: &Plan, print: &mut dyn FnMut(&str)) {
     let variable = |name: &str| std::env::var(name).ok();
     let temporary = variable("TMPDIR").map_or_else(|| PathBuf::from("/tmp"), PathBuf::from);
-    let name = format!(".dlrun-check-{}-{}", node, std::process::id());
     let mut look = |at: &str, found: &mut dyn FnMut() -> Option<String>| {
         print(&format!("{AT}{at}"));
         let found = found();
@@ -50,10 +51,11 @@ pub fn examine(plan: &Plan, node: &str, print: &mut dyn FnMut(&str)) {
     look("its memory", &mut || {
         memory(plan, memory_available(std::process::id()))
     });
-    for dir in [Path::new(&plan.workdir), &temporary] {
+    // A directory that all nodes share may be full or read-only, which says nothing of a node.
+    for (dir, is_own) in [(Path::new(&plan.workdir), false), (&*temporary, true)] {
         let at = format!("`{}`", dir.display());
         look(&at, &mut || {
-            directory(dir, &name).map(|why| format!("{at}: {why}"))
+            directory(dir, is_own).map(|why| format!("{at}: {why}"))
         });
     }
     look("its GPUs", &mut || gpus(plan, variable));
@@ -72,31 +74,44 @@ fn memory(plan: &Plan, available: Option<u64>) -> Option<String> {
     })
 }
 
-/// Writes a file and removes it again. A directory that is not the user's to write to is none of their business.
-fn directory(dir: &Path, name: &str) -> Option<String> {
-    let free = statvfs(dir)
-        .ok()
-        .map(|found| found.blocks_available() * found.fragment_size());
-    if let Some(free) = free.filter(|free| *free < SPACE) {
+/// Writes a file that has no name. A directory that is not the user's to write to, or a file system that knows no such files, is none of
+/// their business.
+fn directory(dir: &Path, is_own: bool) -> Option<String> {
+    let found = statvfs(dir).ok().filter(|found| found.blocks() > 0);
+    let free = found.map(|found| {
+        found
+            .blocks_available()
+            .saturating_mul(found.fragment_size())
+    });
+    if let Some(free) = free.filter(|free| is_own && *free < SPACE) {
         return Some(format!("{} are free", Bytes(free)));
     }
-    let path = dir.join(name);
-    let written = write(&path);
-    let _ = remove_file(&path);
-    match written {
+    match write(dir) {
         Ok(written_ms) => {
             let skew = now_ms().abs_diff(written_ms);
             (skew > SKEW_MS)
                 .then(|| format!("its clock differs by {} s from this node's", skew / 1000))
         }
-        Err(error) if error.kind() == ErrorKind::PermissionDenied => None,
-        Err(error) => Some(error.to_string()),
+        Err(error) => match error.kind() {
+            ErrorKind::StorageFull | ErrorKind::QuotaExceeded | ErrorKind::ReadOnlyFilesystem
+                if !is_own =>
+            {
+                None
+            }
+            ErrorKind::PermissionDenied | ErrorKind::Unsupported | ErrorKind::IsADirectory => None,
+            _ => Some(error.to_string()),
+        },
     }
 }
 
 /// When the file system says that it was written, in Unix milliseconds.
-fn write(path: &Path) -> io::Result<u64> {
-    let mut file: File = OpenOptions::new().write(true).create_new(true).open(path)?;
+fn write(dir: &Path) -> io::Result<u64> {
+    let mut options = OpenOptions::new();
+    let mut file: File = options
+        .write(true)
+        .mode(0o600)
+        .custom_flags(OFlag::O_TMPFILE.bits())
+        .open(dir)?;
     file.write_all(&vec![7; WRITTEN])?;
     file.sync_all()?;
     let since = file
@@ -132,6 +147,14 @@ fn gpus(plan: &Plan, variable: impl Fn(&str) -> Option<String>) -> Option<String
         .find_map(|uuid| Some((uuid, nvml.read(uuid).err()?)));
     if let Some((uuid, error)) = failed {
         return Some(format!("{uuid}: {error}"));
+    }
+    // The user may name fewer, and uneven tasks have uneven shares.
+    let is_chosen = plan
+        .env
+        .iter()
+        .any(|one| one.name.ends_with("VISIBLE_DEVICES"));
+    if is_chosen || resources.tasks.is_some() {
+        return None;
     }
     let answered = u32::try_from(given.len()).unwrap_or(u32::MAX);
     (answered < asked).then(|| format!("{answered} of {asked} GPUs answer"))
@@ -179,8 +202,8 @@ mod tests {
     #[test]
     fn directory_that_cannot_be_written_to_speaks_against_a_node() {
         let dir = tempfile::tempdir().expect("a directory");
-        assert_eq!(directory(dir.path(), "probe"), None);
+        assert_eq!(directory(dir.path(), true), None);
         assert!(!dir.path().join("probe").exists(), "it is removed");
-        assert!(directory(&dir.path().join("missing"), "probe").is_some());
+        assert!(directory(&dir.path().join("missing"), false).is_some());
     }
 }

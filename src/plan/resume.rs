@@ -246,10 +246,20 @@ impl Resolver<'_> {
 /// The most nodes that the model predicts to be worth it: the size that is fastest and uses its nodes as well as the job file asks.
 fn most_worth_it(prospect: &Prospect, most: u32) -> (u32, &'static str) {
     match prospect.chosen() {
-        Some(chosen) if prospect.scales && chosen.efficiency_ratio.is_some() => (
-            chosen.nodes,
-            "; more are not worth it by the forecast (`elastic.target`)",
-        ),
+        // Of a size without a forecast nobody knows.
+        Some(chosen)
+            if prospect.scales
+                && chosen.efficiency_ratio.is_some()
+                && prospect
+                    .candidates
+                    .iter()
+                    .all(|size| size.forecast.is_some()) =>
+        {
+            (
+                chosen.nodes,
+                "; more are not worth it by the forecast (`elastic.target`)",
+            )
+        }
         _ => (
             most,
             "; no run tells how it scales, so `elastic.target` excludes none",

@@ -20,9 +20,9 @@ impl Resolver<'_> {
         identity.asked = self.asked();
         let ladder = Ladder::new(&identity, self.plan.scheduler, &self.facts.history);
         self.limits(&ladder);
-        prospect.cover(ladder.repeats());
         let shift = prospect.forecast().and_then(|forecast| forecast.shift);
-        let since = shift.and_then(|shift| ladder.changed(shift.runs));
+        prospect.cover(ladder.repeats(shift));
+        let since = shift.and_then(|shift| ladder.changed(shift));
         let resources = &self.plan.resources;
         let memory = wanted(resources, None, None).memory_per_node();
         identity.asked.memory_bytes = memory.map(|bytes| bytes.0);

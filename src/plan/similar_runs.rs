@@ -6,7 +6,7 @@ use std::collections::BTreeSet;
 
 use super::facts::History;
 use crate::job::{JobState, RunId, SchedulerKind};
-use crate::record::{Amount, Identity, Past};
+use crate::record::{Amount, Identity, Past, Shift};
 
 /// A run that was cut off at its time limit needs at least so many times that limit: less would cut the next one off again.
 const BEYOND_TIMEOUT: f64 = 2.0;
@@ -165,21 +165,34 @@ impl<'a> Ladder<'a> {
         })
     }
 
-    /// The shortest and the longest of the last runs that completed with the job's own numbers, in seconds; and how many there are.
-    pub(super) fn repeats(&self) -> Option<(f64, f64, usize)> {
+    /// The shortest and the longest of the last runs that completed with the job's own numbers, in seconds; and how many there are. After a
+    /// shift only those that count since.
+    pub(super) fn repeats(&self, shift: Option<Shift>) -> Option<(f64, f64, usize)> {
+        let since = shift.and_then(|shift| usize::try_from(shift.runs).ok());
         let completed = self
             .same
             .iter()
             .filter(|past| past.state == JobState::Completed);
         let equal = completed.filter(|past| past.identity.numbers == self.job.numbers);
         let seconds: Vec<f64> = equal.filter_map(|past| past.wall_seconds).collect();
-        let (low, high) = range(seconds.iter().rev().take(REPEATS).copied())?;
+        let (low, high) = range(
+            seconds
+                .iter()
+                .rev()
+                .take(since.unwrap_or(REPEATS).min(REPEATS))
+                .copied(),
+        )?;
         Some((low, high, seconds.len()))
     }
 
-    /// What changed before the last so many runs of the program with these arguments, as far as it is recorded.
-    pub(super) fn changed(&self, runs: u64) -> Option<String> {
-        let first = self.over.len().checked_sub(usize::try_from(runs).ok()?)?;
+    /// What changed at a shift, as far as it is recorded; `None` where runs are recorded that the model did not count, such as failed ones:
+    /// nobody knows before which of them it was.
+    pub(super) fn changed(&self, shift: Shift) -> Option<String> {
+        let first = usize::try_from(shift.before).ok()?;
+        let counted = usize::try_from(shift.before.saturating_add(shift.runs)).ok();
+        if Some(self.over.len()) != counted {
+            return None;
+        }
         let [before, after] = self.over.get(first.checked_sub(1)?..=first)? else {
             return None;
         };

@@ -21,7 +21,7 @@ vocabulary! {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct RunProgress {
-    /// Epochs that are done; of a run that continued in all its starts.
+    /// Epochs that are done, by the number of the last one; 0 until the newest start has ended one.
     pub epochs_done: u64,
     /// Epochs that are planned, by the program or the job file.
     pub epochs_planned: Option<u64>,
@@ -29,16 +29,23 @@ pub struct RunProgress {
     pub expected_end: Option<ExpectedEnd>,
     /// Where that comes from.
     pub expected_by: Option<EndSource>,
-    /// When the job reaches its time limit, in Unix milliseconds UTC; unknown where the job file names none.
+    /// When the job reaches its time limit, in Unix milliseconds UTC; `None` where the job file names none, and of a run that continues.
     pub time_limit_ms: Option<u64>,
     /// Since when the program seems to hang, in Unix milliseconds UTC.
     pub hangs_since_ms: Option<u64>,
 }
 
 impl RunProgress {
-    /// Of a run that runs and is no array, by the records of its newest start.
+    /// Of a run that runs and is no array, by the records of its newest start. `continues`: it may have several starts, so its time limit
+    /// is none of the training.
     #[must_use]
-    pub fn of(record: &RunRecord, status: &Status, nodes: &[NodeRecord]) -> Option<Self> {
+    pub fn of(
+        record: &RunRecord,
+        status: &Status,
+        nodes: &[NodeRecord],
+        continues: bool,
+        now_ms: u64,
+    ) -> Option<Self> {
         if status.state != JobState::Running || record.array.is_some() {
             return None;
         }
@@ -55,7 +62,9 @@ impl RunProgress {
         let forecast = || {
             let total = record.forecast.as_ref()?.total_seconds?;
             let began_ms = status.started_at_ms.filter(|_| newest.unwrap_or(0) == 0)?;
-            ExpectedEnd::new(began_ms, (total.low, total.median, total.high), began_ms)
+            let end = ExpectedEnd::new(began_ms, (total.low, total.median, total.high), began_ms)?;
+            // One that it has outlived was wrong.
+            Some(end).filter(|end| end.latest_ms > now_ms)
         };
         let hangs_since_ms = nodes.iter().filter_map(|node| hangs(&node.events)).min();
         let expected_end = own.or_else(forecast).filter(|_| hangs_since_ms.is_none());
@@ -71,6 +80,7 @@ impl RunProgress {
             time_limit_ms: status
                 .started_at_ms
                 .zip(limit)
+                .filter(|_| !continues)
                 .map(|(began_ms, limit)| began_ms.saturating_add(limit.saturating_mul(1000))),
             hangs_since_ms,
         })

@@ -148,8 +148,8 @@ pub trait Adapter: Sync {
         String::new()
     }
     /// What sets `DLRUN_HOSTS` (the job's nodes, in order) and `DLRUN_TASKS` (tasks on each), as shell text.
-    fn hosts(&self, _plan: &Plan) -> &'static str {
-        "export DLRUN_HOSTS=$DLRUN_NODE DLRUN_TASKS="
+    fn hosts(&self, _plan: &Plan) -> String {
+        "export DLRUN_HOSTS=$DLRUN_NODE DLRUN_TASKS=".to_owned()
     }
     /// What starts the ranks of an MPI program, as shell words.
     fn ranks(&self, plan: &Plan) -> String {

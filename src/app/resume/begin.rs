@@ -49,10 +49,7 @@ impl Start<'_> {
             Ok(from) => from,
             Err(why) => return Ok(format!("stop={why}\ncode=66\nok\n")),
         };
-        let hosts = match self.in_use(&ends) {
-            Ok(hosts) => hosts,
-            Err(why) => return Ok(format!("stop={why}\ncode=75\nok\n")),
-        };
+        let hosts = self.in_use(&ends);
         let record = AttemptRecord {
             format: AttemptRecord::FORMAT,
             found: found.clone(),
@@ -91,6 +88,8 @@ impl Start<'_> {
                 "SLURM_JOB_NUM_NODES={count}\nSLURM_NNODES={count}\nSLURM_JOB_NODELIST={list}\n"
             );
             lines += &format!("SLURM_NODELIST={list}\nSLURM_TASKS_PER_NODE={tasks}(x{count})\n");
+            let all = u64::from(tasks) * count as u64;
+            lines += &format!("SLURM_NTASKS={all}\nSLURM_NPROCS={all}\n");
         }
         Ok(lines + &self.size_lines() + "ok\n")
     }

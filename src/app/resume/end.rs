@@ -3,8 +3,8 @@
 use std::collections::BTreeSet;
 use std::time::Duration;
 
-use super::lost::{beside, with_states};
-use super::{Start, decide, is_newer};
+use super::lost::{beside, is_dead, with_states};
+use super::{Start, decide, is_newer, may_restart};
 use crate::app::error::{Error, failure};
 use crate::foundation::clock::now_ms;
 use crate::foundation::diagnostic::chain;
@@ -46,7 +46,7 @@ impl Start<'_> {
         let lost_names = lost.iter().map(|(name, _)| name.clone());
         let lost_nodes: BTreeSet<String> = lost_names.chain(unfit).collect();
         let stays = is_lost && !known.is_requeued && !known.was_terminated;
-        let follows = match next.is_ok() && stays && self.has_spares(&lost_nodes) {
+        let follows = match next.is_ok() && stays && may_restart() && self.has_spares(&lost_nodes) {
             true => Next::Restart,
             false => self.next(next.is_ok()),
         };
@@ -258,7 +258,7 @@ impl Start<'_> {
     /// Keeps so many of the job's nodes, the batch script's own among them, and gives the others back; `None`: it has no more than
     /// that, or cannot.
     fn give_back(&self, scheduler: &dyn Scheduler, job: &str, nodes: u32) -> Option<Vec<String>> {
-        let all = hosts(&self.hosts()?)?;
+        let all = hosts(&self.hosts()?).filter(|_| may_restart())?;
         let fewer = usize::try_from(nodes)
             .ok()
             .filter(|fewer| *fewer < all.len())?;
@@ -342,9 +342,6 @@ fn requeues() -> u32 {
 
 /// That a node was lost: its scheduler has it as dead, or another node found its dlrun gone. A node that is drained still runs its jobs.
 fn node_lost(out_of_order: &[(String, String)], nodes: &[NodeRecord]) -> Option<String> {
-    let is_dead = |state: &str| {
-        state.contains("DOWN") || state.contains("NOT_RESPONDING") || state.ends_with('*')
-    };
     let events = nodes.iter().flat_map(|node| &node.events);
     let event = events
         .into_iter()

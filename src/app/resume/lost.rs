@@ -20,34 +20,30 @@ impl Start<'_> {
         std::env::var("SLURM_JOB_NODELIST").ok()
     }
 
-    /// The nodes of this start: those of its job; with spare ones as many as are asked for, first those that no start lost.
-    ///
-    /// # Errors
-    /// Too few are left.
-    pub(super) fn in_use(&self, ends: &[AttemptEnd]) -> Result<Option<String>, String> {
+    /// The nodes of this start: those of its job; with spare ones as many as are asked for. The batch script's own is always among them;
+    /// those that are dead come last, before them those that an earlier start lost or that are to be drained.
+    pub(super) fn in_use(&self, ends: &[AttemptEnd]) -> Option<String> {
         let list = self.hosts();
         let wanted = self.plan.resources.nodes as usize;
         let Some(all) = list.as_deref().and_then(hosts) else {
-            return Ok(list);
+            return list;
         };
         if self.plan.resources.spares == 0 {
-            return Ok(list);
+            return list;
         }
         let lost: BTreeSet<&String> = ends.iter().flat_map(|end| &end.lost_nodes).collect();
         let broken = self.out_of_order(list.as_deref());
-        let is_well = |node: &&String| broken.iter().all(|(name, _)| name != *node);
-        let mut left: Vec<&String> = all.iter().filter(is_well).collect();
-        left.sort_by_key(|node| lost.contains(node));
-        left.truncate(wanted);
-        if left.len() < wanted {
-            return Err(format!(
-                "{} of the job's {} nodes are left",
-                left.len(),
-                all.len()
-            ));
-        }
-        let chosen = all.iter().filter(|node| left.contains(node)).cloned();
-        Ok(Some(chosen.collect::<Vec<_>>().join(",")))
+        let rank = |node: &&String| {
+            let state = broken.iter().find(|(name, _)| name == *node);
+            let is_dead = state.is_some_and(|(_, state)| is_dead(state));
+            let is_own = **node == self.context.node;
+            (!is_own, is_dead, state.is_some() || lost.contains(*node))
+        };
+        let mut best: Vec<&String> = all.iter().collect();
+        best.sort_by_key(rank);
+        best.truncate(wanted);
+        let chosen = all.iter().filter(|node| best.contains(node)).cloned();
+        Some(chosen.collect::<Vec<_>>().join(","))
     }
 
     /// Whether the job still has enough nodes without those that this start lost; the node of the batch script cannot be one of them.
@@ -159,6 +155,11 @@ impl Start<'_> {
             }
         }
     }
+}
+
+/// Whether a node in this state runs nothing: one that is drained still runs its jobs.
+pub(super) fn is_dead(state: &str) -> bool {
+    state.contains("DOWN") || state.contains("NOT_RESPONDING") || state.ends_with('*')
 }
 
 /// A list of nodes with others that are not in it behind it.

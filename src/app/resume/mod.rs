@@ -52,6 +52,11 @@ pub(crate) fn begin(session: &Session) -> Result<u8, Error> {
 /// By this exit code the batch script learns that it is to begin again inside of its allocation.
 const AGAIN_HERE: u8 = 10;
 
+/// Whether the batch script knows that code: one that an older dlrun rendered does not.
+fn may_restart() -> bool {
+    std::env::var_os("DLRUN_MAY_RESTART").is_some()
+}
+
 /// After the end mark: decides whether the run continues, and sees to it.
 pub(crate) fn again(session: &Session, code: i32, signals: &str) -> Result<u8, Error> {
     // A scheduler that puts the job back into the queue gives what is left of it a moment. Before any thread is there.
@@ -97,8 +102,10 @@ impl<'a> Start<'a> {
             .last()
             .and_then(|reading| reading.outcome.attempt.as_ref());
         let end = last.and_then(|last| last.end.as_ref());
+        // A job that was put back into the queue meanwhile has other nodes.
+        let is_here = std::env::var_os("DLRUN_AGAIN_HERE").is_some();
         let kept = end
-            .filter(|end| end.next == Next::Restart)
+            .filter(|end| end.next == Next::Restart && is_here)
             .map(|end| end.kept_nodes.clone());
         Ok(Self {
             kept: kept.unwrap_or_default(),

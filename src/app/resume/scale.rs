@@ -11,7 +11,7 @@ use crate::record::rundir::Scale;
 pub(crate) enum Scaled {
     /// The waiting job has the new number.
     Waiting,
-    /// The running job was asked to end, and another continues.
+    /// The running one was asked to save, and continues on that many nodes.
     Running,
     /// The run is over.
     Over,

@@ -50,7 +50,15 @@ impl Tracked {
 
     /// How far it is while it runs.
     pub(crate) fn progress(&self) -> Option<RunProgress> {
-        RunProgress::of(&self.record, &self.status, &self.reading.outcome.nodes)
+        let outcome = &self.reading.outcome;
+        let continues = outcome.attempt.is_some();
+        RunProgress::of(
+            &self.record,
+            &self.status,
+            &outcome.nodes,
+            continues,
+            now_ms(),
+        )
     }
 
     /// Refuses elements that its array does not have.

@@ -55,18 +55,26 @@ fn dump(pid: u32) -> Option<String> {
     let first = command.split(|byte| *byte == 0).next()?;
     let beside = PathBuf::from(String::from_utf8_lossy(first).into_owned());
     let is_it = is_same_file(&beside, &PathBuf::from(format!("/proc/{pid}/exe")));
-    let beside = beside.parent().filter(|dir| is_it && is_own(&dir.join("py-spy")));
+    let beside = beside
+        .parent()
+        .filter(|dir| is_it && is_own(&dir.join("py-spy")));
     let beside: Vec<PathBuf> = beside.map(PathBuf::from).into_iter().collect();
     // Without `--nonblocking` it stops the program; were it killed meanwhile, nobody would let the program go on.
     let tool = Tool::new("py-spy").in_dirs(&beside);
-    let tool = tool.args(["dump", "--nonblocking", "--pid"]).arg(pid.to_string());
+    let tool = tool
+        .args(["dump", "--nonblocking", "--pid"])
+        .arg(pid.to_string());
     let output = tool.timeout(OF_ONE).run().ok()?;
     output.status.success().then_some(output.stdout)
 }
 
 /// What a process says of itself is text, and in a container of another file system.
 fn is_same_file(one: &Path, other: &Path) -> bool {
-    let id = |path: &Path| fs::metadata(path).map(|found| (found.dev(), found.ino())).ok();
+    let id = |path: &Path| {
+        fs::metadata(path)
+            .map(|found| (found.dev(), found.ino()))
+            .ok()
+    };
     one.is_absolute() && id(one).is_some() && id(one) == id(other)
 }
 

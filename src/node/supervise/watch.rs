@@ -30,8 +30,8 @@ use crate::observe::monitor;
 use crate::plan::{hidden_values, masked_line};
 use crate::record::rundir::{Attempt, StateDir, keep_late};
 use crate::record::{
-    Conditions, EpochNumbering, EventKind, HostFacts, Missing, NodeRecord, NodeState, Progress, Sample,
-    WatcherCost, add_first_rank, encode_segments, hangs,
+    Conditions, EpochNumbering, EventKind, HostFacts, Missing, NodeRecord, NodeState, Progress,
+    Sample, WatcherCost, add_first_rank, encode_segments, hangs,
 };
 
 /// The longest pause between two writings of the record, and between two segments.

@@ -89,10 +89,21 @@ fn change_before_last_runs_is_named_where_it_was_recorded() {
     let job = job(5.0);
     let ladder = ladder(&job, &history);
     let since = "since the script was edited, commit bbbbbbb";
-    assert_eq!(ladder.changed(2).as_deref(), Some(since));
+    let shift = |before, runs| Shift {
+        runs,
+        before,
+        time_ratio: 1.5,
+    };
+    assert_eq!(ladder.changed(shift(2, 2)).as_deref(), Some(since));
     for runs in [1, 3, 4, 5] {
-        assert_eq!(ladder.changed(runs), None, "{runs}");
+        let before = 4_u64.saturating_sub(runs);
+        assert_eq!(ladder.changed(shift(before, runs)), None, "{runs}");
     }
+    assert_eq!(ladder.changed(shift(1, 2)), None, "one run was not counted");
+    assert_eq!(
+        ladder.repeats(Some(shift(3, 1))).map(|found| found.2),
+        Some(4)
+    );
 }
 
 #[test]
@@ -216,7 +227,9 @@ fn anything_else_of_the_run_does_not_act() {
         let job = base();
         let ladder = ladder(&job, &history);
         assert!(
-            ladder.seconds().is_none() && ladder.bytes().is_none() && ladder.repeats().is_none(),
+            ladder.seconds().is_none()
+                && ladder.bytes().is_none()
+                && ladder.repeats(None).is_none(),
             "{why}"
         );
         let nearest = ladder.why_unknown();

@@ -123,9 +123,10 @@ impl Adapter for Dialect {
         script::ON_EACH.to_owned()
     }
 
-    fn hosts(&self, _plan: &Plan) -> &'static str {
+    fn hosts(&self, _plan: &Plan) -> String {
         "dlrun_list=$(IFS=,; echo \"${dlrun_hosts[*]}\")\nexport DLRUN_HOSTS=$dlrun_list\n\
          dlrun_list=$(IFS=,; echo \"${dlrun_tasks[*]}\")\nexport DLRUN_TASKS=$dlrun_list"
+            .to_owned()
     }
 
     fn ranks(&self, plan: &Plan) -> String {

@@ -60,13 +60,16 @@ pub(super) fn command(
 
 /// With spare nodes, or fewer than before, the script may begin again inside of the allocation, in the environment that its scheduler gave it. A signal that
 /// is ignored could not be caught there.
-const AGAIN_HERE: &str = r#"    again "$1"
+const AGAIN_HERE: &str = r#"    DLRUN_MAY_RESTART=1 again "$1"
     if [ $? = 10 ]; then
-        local given
+        local line run=$DLRUN_RUN_ID
         exec 9<&-
-        mapfile -d '' given < "/proc/$$/environ"
         trap - TERM INT HUP QUIT USR1 USR2
-        exec env -i "${given[@]}" DLRUN_RUN_ID="$DLRUN_RUN_ID" /bin/bash "$0"
+        # Not by words of a command, which everybody on the node can read. Exported functions stay.
+        unset $(compgen -e) 2> /dev/null
+        while IFS= read -r -d '' line; do export "$line" 2> /dev/null; done < "/proc/$$/environ"
+        export DLRUN_RUN_ID=$run DLRUN_AGAIN_HERE=1
+        exec /bin/bash "$0"
     fi
 "#;
 

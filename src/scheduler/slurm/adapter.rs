@@ -34,7 +34,8 @@ const VARIABLES: [(&str, &str); 12] = [
 ];
 
 /// Of a job with spare nodes dlrun says which are in use.
-const IN_USE: &str = r#"[ -n "$dlrun_use" ] || refuse 75 'dlrun does not say which nodes are in use'
+const IN_USE: &str = r#"# Without its answer the first ones are.
+[ -n "$dlrun_use" ] || dlrun_use=$(scontrol show hostnames "$SLURM_JOB_NODELIST" | head -n "$dlrun_nodes" | paste -sd, -)
 export DLRUN_HOSTS=$dlrun_use DLRUN_TASKS=
 dlrun_use_count=${dlrun_use//[!,]/},
 dlrun_use_count=${#dlrun_use_count}"#;
@@ -133,11 +134,11 @@ impl Adapter for Known {
         )
     }
 
-    fn hosts(&self, plan: &Plan) -> &'static str {
+    fn hosts(&self, plan: &Plan) -> String {
         if plan.resources.spares > 0 {
-            return IN_USE;
+            return format!("dlrun_nodes={}\n{IN_USE}", plan.resources.nodes);
         }
-        "export DLRUN_HOSTS=$SLURM_JOB_NODELIST DLRUN_TASKS=$SLURM_TASKS_PER_NODE"
+        "export DLRUN_HOSTS=$SLURM_JOB_NODELIST DLRUN_TASKS=$SLURM_TASKS_PER_NODE".to_owned()
     }
 
     fn ranks(&self, plan: &Plan) -> String {

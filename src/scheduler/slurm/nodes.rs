@@ -36,7 +36,11 @@ fn read(record: &str) -> Option<(String, String)> {
 
 /// Keeps a waiting job off these nodes, beside those that it keeps off already.
 pub(super) fn exclude(slurm: &Commands, job: &str, nodes: &[String]) -> Result<(), SchedulerError> {
-    let mut all = excluded(&shown(slurm, ["job", job]).unwrap_or_default());
+    // Without what it keeps off already that would be lost.
+    let Some(known) = shown(slurm, ["job", job]) else {
+        return scontrol(slurm, &["show", "job", job], &format!("show job {job}"));
+    };
+    let mut all = excluded(&known);
     all.extend(nodes.iter().cloned());
     let words = [
         "update".to_owned(),

@@ -51,6 +51,8 @@ use crate::record::{ExitStatus, RankRecord};
 /// Between two looks at what the ranks use, and for news of other nodes.
 const PAUSE: Duration = Duration::from_millis(200);
 const LOOKS: Duration = Duration::from_secs(1);
+/// A scheduler that ends a job signals all its nodes within this time.
+const OWN_SIGNAL: Duration = Duration::from_secs(1);
 /// How long other nodes may take to end their ranks after a failure, beyond the time from TERM to KILL.
 const AFTER_STOP: Duration = Duration::from_secs(30);
 /// What the shell calls a command that a signal ended.
