@@ -16,13 +16,18 @@ pub(crate) fn epochs(progress: &RunProgress) -> Option<String> {
 
 /// The time that is left, most likely.
 pub(crate) fn left(progress: &RunProgress) -> Option<String> {
-    Some(seconds_left(progress.expected_end?.at_ms))
+    let end = progress.expected_end?;
+    // The record is up to some minutes old.
+    (end.at_ms > now_ms()).then(|| seconds_left(end.at_ms))
 }
 
 fn seconds_left(at_ms: u64) -> String {
     let left = seconds_between(now_ms(), at_ms);
     // Tenths of a second are beyond what is known.
-    display_seconds(if left < 100.0 { left.round() } else { left })
+    match left < 100.0 {
+        true => format!("{left:.0} s"),
+        false => display_seconds(left),
+    }
 }
 
 /// `about 1 h 12 min (1 h 05 min to 1 h 20 min), until 2026-11-20 14:05:31, by its own epochs`.
@@ -35,6 +40,9 @@ pub(crate) fn left_line(progress: &RunProgress) -> Option<String> {
     };
     let [at, earliest, latest] = [end.at_ms, end.earliest_ms, end.latest_ms].map(seconds_left);
     let until = local_time(end.at_ms);
+    if end.at_ms <= now_ms() {
+        return Some(format!("it was expected to end at {until}, {by}"));
+    }
     Some(format!(
         "about {at} ({earliest} to {latest}), until {until}, {by}"
     ))
@@ -47,7 +55,7 @@ pub(crate) fn trouble(progress: &RunProgress) -> Option<String> {
     }
     let limit = progress.time_limit_ms.filter(|_| progress.is_too_long())?;
     Some(format!(
-        "ends after its time limit at {}",
+        "its time limit at {} comes before its end",
         local_time(limit)
     ))
 }

@@ -174,8 +174,24 @@ impl Resolver<'_> {
         self.decide("elastic", text, format!("{why}{most_why}"));
     }
 
-    /// How many starts the forecast comes to, where one does not suffice.
+    /// How many starts the forecast comes to, where one does not suffice; without `[resume]` a warning.
     pub(super) fn starts(&mut self) {
+        let limit = self.plan.resources.walltime;
+        let total = self
+            .plan
+            .forecast
+            .as_ref()
+            .and_then(|forecast| forecast.total_seconds);
+        if let (None, Some(limit), Some(total)) = (&self.plan.resume, limit, total) {
+            #[expect(clippy::cast_precision_loss, reason = "far below 2^53")]
+            if total.median > limit.0 as f64 {
+                let likely = display_seconds(total.median);
+                let warning = format!(
+                    "the forecast is {likely}, and the time limit {limit}: ask for more, or let the run continue with [resume]"
+                );
+                self.plan.warnings.push(warning);
+            }
+        }
         let (Some(resume), Some(limit)) = (&self.plan.resume, self.plan.resources.walltime) else {
             return;
         };

@@ -114,7 +114,7 @@ pub(super) fn wanted<'a>(
         queue: queue.or(resources.queue.as_deref()),
         account: resources.account.as_deref(),
         qos: resources.qos.as_deref(),
-        nodes: resources.nodes,
+        nodes: resources.nodes + resources.spares,
         // Tasks in all may go to as many nodes as it takes.
         tasks_per_node: if resources.nodes_asked || resources.tasks_per_node_asked {
             resources.tasks_per_node

@@ -99,7 +99,7 @@ impl Start<'_> {
         match scheduler.test(&plan, &script::render(&plan)) {
             Some(Ok(_)) => Ok(()),
             Some(Err(error)) => Err(format!(
-                "without this node the job could not run ({})",
+                "the job could not run anywhere else ({})",
                 chain(&error).join(": ")
             )),
             None => Err(format!(

@@ -19,7 +19,8 @@ const AT_ONCE: i64 = 500;
 /// A row for each node of each start of these runs; for starts without nodes one with nulls. The joins are in the order in which
 /// the tables lie, so nothing is sorted.
 const STARTS: &str = "
-    SELECT run.run_id AS run_id, run.id AS run, submitted_at_ms, scheduler, run.nodes AS nodes, model, parameters, dataset,
+    SELECT run.run_id AS run_id, run.id AS run, submitted_at_ms, scheduler,
+        coalesce(attempt.record ->> '$.nodes', run.nodes) AS nodes, model, parameters, dataset,
         samples, batch_size, epochs, precision, framework, framework_version, framework_compiler, framework_provenance,
         storage_class, coalesce(image_digest, image) AS image, queue, tasks_per_node, identity,
         attempt.id AS start, attempt.element AS element, attempt.attempt AS attempt,
@@ -186,10 +187,12 @@ impl Snapshot<'_> {
         let sql = "SELECT count(*) FROM run WHERE id BETWEEN ?1 AND ?2";
         let count = self.store.rows(sql, [first, last], |row| number(row, 0))?;
         let mut runs: Vec<(Submitted, Vec<Start>)> = Vec::new();
+        // The starts of an elastic run may have other sizes than it was submitted with: those of one size are taken together.
         let (mut last_run, mut last_start) = (None, None);
         self.store.each_row(STARTS, [first, last], |row| {
             let (run, row_of_start): (i64, i64) = (row.get("run")?, row.get("start")?);
-            if last_run.replace(run) != Some(run) {
+            let sized = (run, row.get::<_, i64>("nodes")?);
+            if last_run.replace(sized) != Some(sized) {
                 runs.push((submitted(row)?, Vec::new()));
             }
             let Some((_, starts)) = runs.last_mut() else {
