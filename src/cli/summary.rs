@@ -14,7 +14,7 @@ use crate::cli::insight as text;
 use crate::cli::table::Rows;
 use crate::cli::{forecast, measured_rows, run_progress};
 use crate::foundation::clock::now_ms;
-use crate::foundation::units::{Bytes, display_seconds};
+use crate::foundation::units::{Bytes, counted, display_seconds};
 use crate::job::JobState;
 use crate::learn::model::CheckedForecast;
 use crate::record::{
@@ -304,7 +304,7 @@ fn add_nodes(tracked: &Tracked, rows: &mut Rows) {
     for node in nodes.iter().filter(|_| nodes.len() > 1) {
         let epochs = match node.progress.epochs_completed {
             0 if !tracked.status.state.is_final() => "no epoch was read yet".to_owned(),
-            count => format!("{count} epochs"),
+            count => counted(count, "epoch"),
         };
         let sure = peak_text(node.sure_memory_peak().is_some());
         let peak = node.usage.mem_peak_bytes;

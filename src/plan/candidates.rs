@@ -272,7 +272,7 @@ impl Resolver<'_> {
 
         let basis = forecast_text::basis(forecast);
         Some(format!(
-            "its interval is wider than {OPEN:.0} times: it rests on {basis}"
+            "the longest time that it expects is more than {OPEN:.0} times the shortest: it rests on {basis}"
         ))
     }
 

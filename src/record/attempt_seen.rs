@@ -84,7 +84,10 @@ pub struct AllStarts {
 impl fmt::Display for AllStarts {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let ran = display_seconds(self.ran_seconds);
-        write!(f, "{} starts, which ran {ran} together", self.starts)?;
+        match self.starts {
+            1 => write!(f, "1 start, which ran {ran}")?,
+            starts => write!(f, "{starts} starts, which ran {ran} together")?,
+        }
         match self.epochs {
             Some(epochs) => write!(f, " and trained {}", counted(epochs, "epoch")),
             None => Ok(()),

@@ -1,5 +1,6 @@
 //! How a start of a run ended, and whether the run continues: pure.
 
+use crate::foundation::units::counted;
 use crate::job::{JobState, Resume, ResumeOn};
 use crate::record::{AttemptEnd, Status, TimeStop, Verdict};
 
@@ -87,7 +88,7 @@ pub(super) fn verdict(known: &Known<'_>) -> (Verdict, String) {
     if let Some(nodes) = known.scale.filter(|_| asked.is_some()) {
         return (
             Verdict::Scaled,
-            format!("`dlrun scale` asked for {nodes} nodes"),
+            format!("`dlrun scale` asked for {}", counted(nodes.into(), "node")),
         );
     }
     if let Some(stop) = asked {
