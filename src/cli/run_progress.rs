@@ -59,3 +59,49 @@ pub(crate) fn trouble(progress: &RunProgress) -> Option<String> {
         local_time(limit)
     ))
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// At epoch 12 of 50, with so many seconds to the likely end, and so many to the time limit.
+    fn progress(left: i64, limit: Option<u64>) -> RunProgress {
+        let at_ms = now_ms().saturating_add_signed(left * 1000 + 500);
+        RunProgress {
+            epochs_done: 12,
+            epochs_planned: Some(50),
+            expected_end: Some(ExpectedEnd {
+                at_ms,
+                earliest_ms: at_ms,
+                latest_ms: at_ms + 60_000,
+            }),
+            expected_by: Some(EndSource::Progress),
+            time_limit_ms: limit.map(|seconds| now_ms() + seconds * 1000),
+            hangs_since_ms: None,
+        }
+    }
+
+    #[test]
+    fn time_left_is_given_until_the_expected_end_and_not_after_it() {
+        let line = |left| left_line(&progress(left, None)).expect("a line");
+        assert_eq!(epochs(&progress(9, None)).as_deref(), Some("12/50"));
+        assert!(left(&progress(4000, None)).is_some_and(|left| left.starts_with("1 h 06 min")));
+        assert!(line(4000).starts_with("about 1 h 06 min (1 h 06 min to 1 h 07 min), until "));
+        assert!(line(4000).ends_with(", by its own epochs"));
+        assert_eq!(left(&progress(-9, None)), None);
+        assert!(line(-9).starts_with("it was expected to end at "));
+    }
+
+    #[test]
+    fn a_limit_before_the_end_and_a_hang_are_trouble() {
+        assert_eq!(trouble(&progress(100, None)), None);
+        assert_eq!(trouble(&progress(100, Some(500))), None);
+        let limited = trouble(&progress(500, Some(100))).expect("trouble");
+        assert!(limited.ends_with(" comes before its end"), "{limited}");
+        let hanging = RunProgress {
+            hangs_since_ms: Some(now_ms()),
+            ..progress(500, Some(100))
+        };
+        assert!(trouble(&hanging).is_some_and(|text| text.starts_with("seems to hang since ")));
+    }
+}

@@ -174,15 +174,16 @@ impl Resolver<'_> {
         self.decide("elastic", text, format!("{why}{most_why}"));
     }
 
-    /// How many starts the forecast comes to, where one does not suffice; without `[resume]` a warning.
+    /// What follows from a forecast beyond the time limit: how many starts it comes to, without `[resume]` a warning.
     pub(super) fn starts(&mut self) {
-        let limit = self.plan.resources.walltime;
-        let total = self
-            .plan
-            .forecast
-            .as_ref()
-            .and_then(|forecast| forecast.total_seconds);
-        if let (None, Some(limit), Some(total)) = (&self.plan.resume, limit, total) {
+        let (Some(forecast), Some(limit)) = (&self.plan.forecast, self.plan.resources.walltime)
+        else {
+            return;
+        };
+        let Some(total) = forecast.total_seconds else {
+            return;
+        };
+        let Some(resume) = &self.plan.resume else {
             #[expect(clippy::cast_precision_loss, reason = "far below 2^53")]
             if total.median > limit.0 as f64 {
                 let likely = display_seconds(total.median);
@@ -191,14 +192,6 @@ impl Resolver<'_> {
                 );
                 self.plan.warnings.push(warning);
             }
-        }
-        let (Some(resume), Some(limit)) = (&self.plan.resume, self.plan.resources.walltime) else {
-            return;
-        };
-        let Some(forecast) = &self.plan.forecast else {
-            return;
-        };
-        let Some(total) = forecast.total_seconds else {
             return;
         };
         let lead = resume

@@ -255,6 +255,17 @@ pub struct Standing {
     pub is_preempted: bool,
 }
 
+/// A node that its scheduler gives no job now.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct BrokenNode {
+    /// Its name there.
+    pub name: String,
+    /// Its state, in the scheduler's words.
+    pub state: String,
+    /// Whether what ran on it is gone.
+    pub is_dead: bool,
+}
+
 /// A batch scheduler.
 pub trait Scheduler {
     /// The command line that [`Scheduler::submit`] would use, for people.
@@ -297,7 +308,7 @@ pub trait Scheduler {
     }
 
     /// Those of a list of nodes, as a job's variables have it, that are out of order, each with its state; `None`: not known.
-    fn out_of_order(&self, _nodes: &str) -> Option<Vec<(String, String)>> {
+    fn out_of_order(&self, _nodes: &str) -> Option<Vec<BrokenNode>> {
         None
     }
 

@@ -32,20 +32,29 @@ fn epoch(levels: &[(usize, f64)]) -> (Interval, Forecast) {
 fn forecast_follows_a_shift_within_three_runs_and_covers_it_from_the_second() {
     for (before, after) in [(60.0, 90.0), (90.0, 60.0)] {
         for new in [1, 2, 3, 5, 10, 20] {
-            let (told, forecast) = epoch(&[(20, before), (new, after)]);
-            tell(&format!("{new} after 20: {told:?} {:?}", forecast.shift));
+            let (predicted, forecast) = epoch(&[(20, before), (new, after)]);
+            tell(&format!(
+                "{new} after 20: {predicted:?} {:?}",
+                forecast.shift
+            ));
             if new >= 2 {
-                assert!(told.low < after && after < told.high, "{new}: {told:?}");
+                assert!(
+                    predicted.low < after && after < predicted.high,
+                    "{new}: {predicted:?}"
+                );
             }
             if new >= 3 {
-                assert!((told.median / after).ln().abs() < 0.05, "{new}: {told:?}");
-                assert!(told.high / told.low < 1.6, "{new}: {told:?}");
+                assert!(
+                    (predicted.median / after).ln().abs() < 0.05,
+                    "{new}: {predicted:?}"
+                );
+                assert!(predicted.high / predicted.low < 1.6, "{new}: {predicted:?}");
             }
             assert_eq!(forecast.shift.is_some(), new >= 2, "{new}");
         }
     }
-    let (told, forecast) = epoch(&[(100, 60.0), (10, 90.0)]);
-    assert!((told.median / 90.0).ln().abs() < 0.03, "{told:?}");
+    let (predicted, forecast) = epoch(&[(100, 60.0), (10, 90.0)]);
+    assert!((predicted.median / 90.0).ln().abs() < 0.03, "{predicted:?}");
     let said = forecast.shift.expect("news");
     assert_eq!((said.runs, said.before), (10, 100));
     assert!((said.time_ratio - 1.5).abs() < 0.05, "{said:?}");
@@ -58,8 +67,8 @@ fn noise_and_single_slow_runs_are_no_shift() {
         &[(20, 60.0), (1, 90.0), (20, 60.0)][..],
         &[(20, 60.0), (1, 90.0), (1, 60.0), (1, 90.0)],
     ] {
-        let (told, forecast) = epoch(levels);
-        assert!((told.median / 60.0).ln().abs() < 0.03, "{told:?}");
+        let (predicted, forecast) = epoch(levels);
+        assert!((predicted.median / 60.0).ln().abs() < 0.03, "{predicted:?}");
         assert_eq!(forecast.shift, None);
     }
     assert_eq!(steady.1.shift, None);
@@ -73,10 +82,10 @@ fn disturbed_runs_widen_and_do_not_shift() {
         .iter_mut()
         .for_each(|run| run.doubts.others_busy = true);
     let forecast = fit(runs).forecast(&situation("cnn", "none", 2.0));
-    let told = forecast.epoch_seconds.expect("epochs");
+    let predicted = forecast.epoch_seconds.expect("epochs");
     assert!(
-        forecast.shift.is_none() && (told.median / 60.0).ln().abs() < 0.05,
-        "{told:?}"
+        forecast.shift.is_none() && (predicted.median / 60.0).ln().abs() < 0.05,
+        "{predicted:?}"
     );
 }
 
@@ -98,12 +107,14 @@ fn intervals_hold_in_the_order_of_time_where_hours_differ() {
                 ..known(&situation("cnn", "none", 2.0), seconds)
             };
             if at >= 24 && at % 5 == 0 {
-                let told = fit(runs.clone())
+                let predicted = fit(runs.clone())
                     .forecast(&next.situation)
                     .epoch_seconds
                     .expect("epochs");
                 asked += 1.0;
-                inside += f64::from(u8::from(told.low < seconds && seconds < told.high));
+                inside += f64::from(u8::from(
+                    predicted.low < seconds && seconds < predicted.high,
+                ));
             }
             runs.push(next);
         }

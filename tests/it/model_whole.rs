@@ -79,17 +79,23 @@ fn short_trial_predicts_long_training() {
             .iter()
             .flat_map(|way| [5, 50, 200, 500, 2000].map(|epochs| (way, epochs)))
         {
-            let (told, truth) = (total(&model, &way.asked(epochs)), way.total(epochs));
-            let shown = format!("{} {epochs}: {truth} in {told:?}", way.compiler);
-            assert!((told.median / truth).ln().abs() < 0.05, "{shown}");
-            assert!(told.low < truth && truth < told.high, "{shown}");
-            assert!(told.high / told.low < 2.5, "it says something: {shown}");
-            assert!(told.mean < 1.1 * told.median, "{shown}");
+            let (predicted, truth) = (total(&model, &way.asked(epochs)), way.total(epochs));
+            let shown = format!("{} {epochs}: {truth} in {predicted:?}", way.compiler);
+            assert!((predicted.median / truth).ln().abs() < 0.05, "{shown}");
+            assert!(predicted.low < truth && truth < predicted.high, "{shown}");
+            assert!(
+                predicted.high / predicted.low < 2.5,
+                "it says something: {shown}"
+            );
+            assert!(predicted.mean < 1.1 * predicted.median, "{shown}");
         }
         for way in &WAYS {
-            let told = total(&model, &way.asked(200));
-            let shown = format!("{}: {} came, {told:?}", way.compiler, way.came);
-            assert!(told.low < way.came && way.came < told.high, "{shown}");
+            let predicted = total(&model, &way.asked(200));
+            let shown = format!("{}: {} came, {predicted:?}", way.compiler, way.came);
+            assert!(
+                predicted.low < way.came && way.came < predicted.high,
+                "{shown}"
+            );
         }
     }
 }
@@ -98,8 +104,8 @@ fn short_trial_predicts_long_training() {
 fn longer_training_is_less_sure_than_measured_one() {
     let model = trials(true);
     let width = |epochs| {
-        let told = total(&model, &WAYS[0].asked(epochs));
-        told.high / told.low
+        let predicted = total(&model, &WAYS[0].asked(epochs));
+        predicted.high / predicted.low
     };
     assert!(
         width(2000) > 1.2 * width(50),
@@ -127,8 +133,14 @@ fn silent(epochs: u64) -> Observation {
 fn runs_of_two_lengths_without_epochs_show_what_goes_by_their_number() {
     let model = fit((0..4).flat_map(|_| [silent(2), silent(8)]));
     for (epochs, truth) in [(1, 50.0), (4, 140.0), (40, 1220.0), (400, 12_020.0)] {
-        let told = total(&model, &silent(epochs).situation);
-        assert!((told.median / truth).ln().abs() < 0.1, "{epochs}: {told:?}");
-        assert!(told.low < truth && truth < told.high, "{epochs}: {told:?}");
+        let predicted = total(&model, &silent(epochs).situation);
+        assert!(
+            (predicted.median / truth).ln().abs() < 0.1,
+            "{epochs}: {predicted:?}"
+        );
+        assert!(
+            predicted.low < truth && truth < predicted.high,
+            "{epochs}: {predicted:?}"
+        );
     }
 }

@@ -184,7 +184,7 @@ impl Start<'_> {
         let end = AttemptEnd {
             verdict,
             evidence: with_states(evidence, &lost),
-            lost_nodes: lost.into_iter().map(|(name, _)| name).collect(),
+            lost_nodes: lost.into_iter().map(|node| node.name).collect(),
             kept_nodes: Vec::new(),
             next: Next::Requeue,
             why: "its scheduler started the job again".to_owned(),

@@ -3,11 +3,12 @@
 use std::collections::BTreeSet;
 use std::time::Duration;
 
-use super::lost::{beside, is_dead, with_states};
+use super::lost::{beside, with_states};
 use super::{Start, decide, is_newer, may_restart};
 use crate::app::error::{Error, failure};
 use crate::foundation::clock::now_ms;
 use crate::foundation::diagnostic::chain;
+use crate::foundation::private::FileError;
 use crate::job::{DependencyKind, JobId, JobState};
 use crate::launch::{PlannedDependency, hosts};
 use crate::record::rundir::Reading;
@@ -15,7 +16,7 @@ use crate::record::{
     AttemptEnd, AttemptRecord, Checkpoint, Event, EventKind, Next, NodeRecord, NodeState, Status,
     Verdict,
 };
-use crate::scheduler::{Scheduler, SchedulerError, Standing, Submission, script};
+use crate::scheduler::{BrokenNode, Scheduler, SchedulerError, Standing, Submission, script};
 
 /// How often a requeue is asked for where no answer comes, and the pause between.
 const TRIES: u32 = 4;
@@ -43,7 +44,7 @@ impl Start<'_> {
         let is_lost = verdict == Verdict::Node || verdict == Verdict::Unknown && known.is_requeued;
         let lost = if is_lost { lost } else { Vec::new() };
         let unfit = refusals(&reading.outcome.nodes).map(|(node, _)| node.to_owned());
-        let lost_names = lost.iter().map(|(name, _)| name.clone());
+        let lost_names = lost.iter().map(|node| node.name.clone());
         let lost_nodes: BTreeSet<String> = lost_names.chain(unfit).collect();
         let stays = is_lost && !known.is_requeued && !known.was_terminated;
         let follows = match next.is_ok() && stays && may_restart() && self.has_spares(&lost_nodes) {
@@ -83,7 +84,7 @@ impl Start<'_> {
         let noted = note(&end);
         self.say(&end);
         if end.next != Next::Requeue {
-            return Ok(noted.map(|()| end.next)?);
+            return self.follows(&end, noted);
         }
         if known.is_requeued {
             let scheduler = self.session.scheduler(self.plan.scheduler)?;
@@ -105,7 +106,20 @@ impl Start<'_> {
             );
             self.say(&end);
         }
-        Ok(note(&end).map(|()| end.next)?)
+        self.follows(&end, note(&end))
+    }
+
+    /// What follows. A start inside of the job does so whether or not that could be noted.
+    fn follows(&self, end: &AttemptEnd, noted: Result<(), FileError>) -> Result<Next, Error> {
+        match noted {
+            Err(error) if end.next == Next::Restart => {
+                let why = chain(&error).join(": ");
+                self.session
+                    .warning(&format!("how this start ended is not recorded: {why}"));
+            }
+            noted => noted?,
+        }
+        Ok(end.next)
     }
 
     /// Names the patterns that no file matches: nothing could be continued.
@@ -341,13 +355,13 @@ fn requeues() -> u32 {
 }
 
 /// That a node was lost: its scheduler has it as dead, or another node found its dlrun gone. A node that is drained still runs its jobs.
-fn node_lost(out_of_order: &[(String, String)], nodes: &[NodeRecord]) -> Option<String> {
+fn node_lost(out_of_order: &[BrokenNode], nodes: &[NodeRecord]) -> Option<String> {
     let events = nodes.iter().flat_map(|node| &node.events);
     let event = events
         .into_iter()
         .find(|event| event.kind == EventKind::NodeLost);
     let event = event.map(|event| event.detail.clone());
-    let is_dead = out_of_order.iter().any(|(_, state)| is_dead(state));
+    let is_dead = out_of_order.iter().any(|node| node.is_dead);
     event.or_else(|| is_dead.then(|| "a node was lost".to_owned()))
 }
 

@@ -6,7 +6,7 @@ use super::Start;
 use crate::foundation::diagnostic::chain;
 use crate::launch::hosts;
 use crate::record::{AttemptEnd, AttemptRecord};
-use crate::scheduler::{Scheduler, adapter_for, script};
+use crate::scheduler::{BrokenNode, Scheduler, adapter_for, script};
 
 /// What the next start is to keep off, or why it does not; each as the end of a sentence.
 pub(super) type Exclusion = Result<Vec<String>, String>;
@@ -34,10 +34,10 @@ impl Start<'_> {
         let lost: BTreeSet<&String> = ends.iter().flat_map(|end| &end.lost_nodes).collect();
         let broken = self.out_of_order(list.as_deref());
         let rank = |node: &&String| {
-            let state = broken.iter().find(|(name, _)| name == *node);
-            let is_dead = state.is_some_and(|(_, state)| is_dead(state));
+            let broken = broken.iter().find(|broken| broken.name == **node);
+            let is_dead = broken.is_some_and(|broken| broken.is_dead);
             let is_own = **node == self.context.node;
-            (!is_own, is_dead, state.is_some() || lost.contains(*node))
+            (!is_own, is_dead, broken.is_some() || lost.contains(*node))
         };
         let mut best: Vec<&String> = all.iter().collect();
         best.sort_by_key(rank);
@@ -61,12 +61,12 @@ impl Start<'_> {
         self.plan.resources.spares > 0 && is_enough && !lost.contains(&self.context.node)
     }
 
-    /// The nodes of a start that its scheduler has out of order now, each with its state.
-    pub(super) fn lost_nodes(&self, start: Option<&AttemptRecord>) -> Vec<(String, String)> {
+    /// The nodes of a start that its scheduler has out of order now.
+    pub(super) fn lost_nodes(&self, start: Option<&AttemptRecord>) -> Vec<BrokenNode> {
         self.out_of_order(start.and_then(|start| start.hosts.as_deref()))
     }
 
-    fn out_of_order(&self, list: Option<&str>) -> Vec<(String, String)> {
+    fn out_of_order(&self, list: Option<&str>) -> Vec<BrokenNode> {
         let found = list.and_then(|list| {
             let scheduler = self.session.scheduler(self.plan.scheduler).ok()?;
             scheduler.out_of_order(list)
@@ -157,11 +157,6 @@ impl Start<'_> {
     }
 }
 
-/// Whether a node in this state runs nothing: one that is drained still runs its jobs.
-pub(super) fn is_dead(state: &str) -> bool {
-    state.contains("DOWN") || state.contains("NOT_RESPONDING") || state.ends_with('*')
-}
-
 /// A list of nodes with others that are not in it behind it.
 pub(super) fn beside(list: Option<&str>, more: &[String]) -> String {
     let known = list.and_then(hosts).unwrap_or_default();
@@ -171,10 +166,10 @@ pub(super) fn beside(list: Option<&str>, more: &[String]) -> String {
 }
 
 /// `n4 is DOWN+NOT_RESPONDING`, behind what shows that a node was lost.
-pub(super) fn with_states(evidence: String, lost: &[(String, String)]) -> String {
+pub(super) fn with_states(evidence: String, lost: &[BrokenNode]) -> String {
     let states = lost
         .iter()
-        .map(|(name, state)| format!("{name} is {state}"));
+        .map(|node| format!("{} is {}", node.name, node.state));
     std::iter::once(evidence)
         .chain(states)
         .collect::<Vec<_>>()
@@ -190,7 +185,11 @@ mod tests {
         let lost = ["n4".to_owned(), "n9".to_owned()];
         assert_eq!(beside(None, &lost), "n4,n9");
         assert_eq!(beside(Some("n[1-4]"), &lost), "n[1-4],n9");
-        let states = [("n4".to_owned(), "DOWN".to_owned())];
+        let states = [BrokenNode {
+            name: "n4".to_owned(),
+            state: "DOWN".to_owned(),
+            is_dead: true,
+        }];
         assert_eq!(with_states("lost".to_owned(), &states), "lost; n4 is DOWN");
     }
 }

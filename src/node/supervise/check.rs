@@ -1,4 +1,4 @@
-//! Whether a node is fit for a start, asked before its command of a process of its own ([`crate::node::check`]): a disk or a driver may
+//! Whether a node is fit for a start, asked before its command of a separate process ([`crate::node::check`]): a disk or a driver may
 //! hang, and nothing of that may hold up the job.
 
 use std::time::Duration;

@@ -333,14 +333,17 @@ fn compiler_that_pays_off_late_is_chosen_for_long_trainings_only() {
         let job = JOB.replace("epochs = 10", &format!("epochs = {epochs}"));
         let plan = plan(&job, &facts);
         assert_eq!(compiler(&plan), chosen, "{epochs}");
-        let told = decision(&plan, "compiler");
+        let chosen = decision(&plan, "compiler");
         assert!(
-            told.why.contains(&format!("; next best {other}, "))
-                && told.why.ends_with("; xla from 14 epochs"),
+            chosen.why.contains(&format!("; next best {other}, "))
+                && chosen.why.ends_with("; xla from 14 epochs"),
             "{}",
-            told.why
+            chosen.why
         );
-        assert!(told.rejected[0].why.contains(" s in all, 0."), "{told:?}");
+        assert!(
+            chosen.rejected[0].why.contains(" s in all, 0."),
+            "{chosen:?}"
+        );
     }
 }
 

@@ -16,7 +16,7 @@ pub(in crate::record) fn check(fields: &[Field], row: &Cells) -> Result<(), Stri
     for field in fields.iter().filter(|field| field.object.is_some()) {
         let value = row.get(field.name).filter(|value| !value.is_null());
         let fault = match value {
-            // An object or a list that is not there is an empty one.
+            // A missing object or list is an empty one.
             None => (!field.is_optional() && field.of != FieldType::Json)
                 .then(|| "it is missing".to_owned()),
             Some(value) => value_fault(field, value),

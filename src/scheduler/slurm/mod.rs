@@ -113,7 +113,7 @@ impl Scheduler for Slurm {
         Some(standing::requeue(&self.commands, job))
     }
 
-    fn out_of_order(&self, nodes: &str) -> Option<Vec<(String, String)>> {
+    fn out_of_order(&self, nodes: &str) -> Option<Vec<super::BrokenNode>> {
         nodes::out_of_order(&self.commands, nodes)
     }
 

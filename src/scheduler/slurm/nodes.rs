@@ -3,7 +3,7 @@
 
 use super::standing::{scontrol, shown};
 use super::{Commands, scontrol_pairs};
-use crate::scheduler::SchedulerError;
+use crate::scheduler::{BrokenNode, SchedulerError};
 
 /// States and flags of a node that Slurm gives no job, or that does not answer (`scontrol(1)`, `sinfo(1)`).
 const OUT_OF_ORDER: [&str; 9] = [
@@ -18,20 +18,26 @@ const OUT_OF_ORDER: [&str; 9] = [
     "INVALID_REG",
 ];
 
-/// Nodes of a list (`n[1-3]`) that are out of order, each with its state; `None`: Slurm gives no answer.
-pub(super) fn out_of_order(slurm: &Commands, nodes: &str) -> Option<Vec<(String, String)>> {
+/// Nodes of a list (`n[1-3]`) that are out of order; `None`: Slurm gives no answer.
+pub(super) fn out_of_order(slurm: &Commands, nodes: &str) -> Option<Vec<BrokenNode>> {
     let text = shown(slurm, ["node", nodes])?;
     Some(text.lines().filter_map(read).collect())
 }
 
-fn read(record: &str) -> Option<(String, String)> {
+fn read(record: &str) -> Option<BrokenNode> {
     let pairs = scontrol_pairs(record);
     let value = |key| pairs.iter().find(|(known, _)| *known == key);
     let ((_, name), (_, state)) = (value("NodeName")?, value("State")?);
     // `*` behind a state: it does not answer.
     let mut words = state.split('+');
     let is_it = words.any(|word| word.ends_with('*') || OUT_OF_ORDER.contains(&word));
-    is_it.then(|| ((*name).to_owned(), (*state).to_owned()))
+    let is_silent = |word: &str| word.ends_with('*') || ["DOWN", "NOT_RESPONDING"].contains(&word);
+    is_it.then(|| BrokenNode {
+        name: (*name).to_owned(),
+        state: (*state).to_owned(),
+        // One that is drained still runs its jobs.
+        is_dead: state.split('+').any(is_silent),
+    })
 }
 
 /// Keeps a waiting job off these nodes, beside those that it keeps off already.
@@ -100,8 +106,10 @@ mod tests {
             "DOWN*",
             "ALLOCATED+FAIL",
         ] {
-            let expected = ("n4".to_owned(), state.to_owned());
-            assert_eq!(read(&line(state)), Some(expected));
+            let found = read(&line(state)).expect("out of order");
+            let is_dead = !["IDLE+DRAIN", "ALLOCATED+FAIL"].contains(&state);
+            assert_eq!((&*found.name, &*found.state), ("n4", state));
+            assert_eq!(found.is_dead, is_dead, "{state}");
         }
         for state in [
             "IDLE",
@@ -111,9 +119,9 @@ mod tests {
             "MIXED+COMPLETING",
             "IDLE+MAINTENANCE",
         ] {
-            assert_eq!(read(&line(state)), None, "{state}");
+            assert!(read(&line(state)).is_none(), "{state}");
         }
-        assert_eq!(read("Node n9 not found"), None);
+        assert!(read("Node n9 not found").is_none());
     }
 
     #[test]

@@ -485,7 +485,7 @@ mod tests {
         let count = std::env::var("DLRUN_TEST_NODES").ok();
         let nodes = count.and_then(|count| count.parse().ok()).unwrap_or(64);
         let at = open(nodes, Duration::from_secs(60));
-        // Each has ports of its own: they share an address.
+        // Each has its own ports: they share an address.
         let span = u16::try_from(12_000 / nodes).expect("few ports");
         let began = Instant::now();
         let joining: Vec<_> = (0..nodes)
