@@ -41,7 +41,12 @@ pub(crate) fn run(output: Output, command: &[OsString], in_image: usize) -> Resu
             failure!(Usage, "no command is given").hinted("write: dlrun exec -- python train.py")
         );
     }
-    let prepared = match supervise::prepare(command.to_vec(), in_image, context()) {
+    let say = |text: &str| output.note(&format!("dlrun: {text}"));
+    let context = match supervise::try_ways(command, in_image, context(), &say) {
+        Ok(context) => context,
+        Err(code) => return Ok(u8::try_from(code).unwrap_or(125)),
+    };
+    let prepared = match supervise::prepare(command.to_vec(), in_image, context) {
         Ok(prepared) => prepared.checked(),
         Err(closed) => {
             let kind = kind_of(&closed.why.why);

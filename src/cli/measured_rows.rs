@@ -5,7 +5,7 @@ use super::insight::energy_text;
 use super::table::Rows;
 use crate::foundation::units::{Bytes, counted, display_seconds};
 use crate::record::{
-    ContainerRecord, GpuUsage, NodeRecord, RankRecord, RunImage, Straggler, Usage,
+    ContainerRecord, GpuUsage, NodeRecord, RankRecord, RunImage, Straggler, TrialRecord, Usage,
 };
 
 /// Image, runtime and flags, those of the first node. `planned` is what the submission knew.
@@ -22,6 +22,31 @@ pub(super) fn add_container(planned: Option<&RunImage>, nodes: &[NodeRecord], ro
         let missing = record.gpu_missing.as_ref();
         rows.add_known("GPU MISSING", missing.map(|why| format!("{node}: {why}")));
     }
+}
+
+/// What the trial before the command chose.
+pub(super) fn add_trial(nodes: &[NodeRecord], rows: &mut Rows) {
+    let trial = nodes.iter().find_map(|node| node.trial.as_ref());
+    rows.add_known("trial", trial.map(trial_text));
+}
+
+/// `inductor takes 24 ms a step, no compiler takes 31 ms (70 s; inductor begins after 12 s, then 2.1 s)`
+fn trial_text(trial: &TrialRecord) -> String {
+    let chosen = trial.ways.get(trial.chosen);
+    let passes = chosen.map_or(&[][..], |way| &way.passes);
+    let begins: Vec<String> = passes
+        .iter()
+        .filter_map(|pass| pass.first_seconds.map(display_seconds))
+        .collect();
+    let first = match begins.is_empty() {
+        true => String::new(),
+        false => format!("; its first step ended after {}", begins.join(", then ")),
+    };
+    format!(
+        "{} (in {}{first})",
+        trial.why,
+        display_seconds(trial.seconds)
+    )
 }
 
 /// Nodes that did not pass their check.
@@ -194,6 +219,7 @@ mod tests {
             container: None,
             gpus: Vec::new(),
             time_stop: None,
+            trial: None,
             ranks: Vec::new(),
             events: Vec::new(),
         }

@@ -173,6 +173,7 @@ fn table_text(tracked: &Tracked, records: Option<&Path>, insight: &Insight) -> S
     }
     measured_rows::add_container(record.image.as_ref(), nodes(tracked), &mut rows);
     measured_rows::add_unfit(nodes(tracked), &mut rows);
+    measured_rows::add_trial(nodes(tracked), &mut rows);
     add_epochs(tracked, &mut rows);
     let progress = tracked.progress();
     rows.add_known(

@@ -12,7 +12,7 @@ use crate::job::{NodeCheck, SchedulerKind};
 
 settings! {
     /// All settings of dlrun, in the order of the documentation.
-    KEYS of Settings, 41 {
+    KEYS of Settings, 42 {
         /// records of runs; must be seen by the nodes ($XDG_STATE_HOME/dlrun)
         "state_dir": Kind::Path, None;
         /// who takes jobs that do not say
@@ -49,6 +49,8 @@ settings! {
         "node.dlrun": Kind::Path, None => node_dlrun: Option<&Path> = path;
         /// whether each node of a job that does not say is looked at before its command starts
         "node.check": Kind::Word(&NodeCheck::NAMES), Some("off");
+        /// how long the trial of `framework.trial` may take at most; 0 forbids it
+        "trial.minutes": Kind::Number(0, 1440), Some("10") => trial_minutes: usize = count;
         /// time between two samples
         "monitor.interval_ms": Kind::Number(100, 60_000), Some("1000") => monitor_interval: Duration = milliseconds;
         /// time between two writings of the node record

@@ -38,6 +38,8 @@ keys! {
         leaves_compiler: bool,
         /// Whether there is the key `framework.explore` of dlrun 0.1.
         has_explore: bool,
+        /// Whether the ways in which the command can run are tried before it: `framework.trial`.
+        tries_ways: bool,
         /// The storage that the job would like.
         storage: Option<StorageClass> = optional(table().map(|storage: StorageTable| storage.prefer)),
         /// The application's source, fetched and built once before the run.

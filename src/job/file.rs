@@ -66,6 +66,8 @@ fn read_document(document: &DeTable<'_>, problems: &mut Vec<Problem>) -> JobSpec
     let framework = fields.raw("framework");
     let framework = framework.and_then(|table| table.get_ref().as_table());
     spec.has_explore = framework.is_some_and(|table| table.contains_key("explore"));
+    let trial = framework.and_then(|table| table.get("trial"));
+    spec.tries_ways = trial.is_some_and(|trial| trial.get_ref().as_bool() == Some(true));
     let compiler = &mut spec.framework.compiler;
     spec.leaves_compiler = compiler.take_if(|name| name == "auto").is_some();
     fields.finish();

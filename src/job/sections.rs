@@ -13,7 +13,7 @@ use super::spec::{
 use crate::foundation::diagnostic::Problem;
 use crate::foundation::toml_keys::keys;
 use crate::foundation::toml_keys::{
-    Kind, Table, count, decimal, number, object, parsed, path, text, word,
+    Kind, Table, boolean, count, decimal, number, object, parsed, path, text, word,
 };
 use crate::foundation::toml_reader::{Fields, Located};
 
@@ -76,6 +76,9 @@ keys! {
         provenance: Option<Option<Provenance>> = optional(word(&PROVENANCES).with("default", "any")),
         /// Graph compiler, such as `xla`, `inductor`, `glow`; `none`; or `auto`.
         compiler: Option<String> = optional(name_word()),
+        /// Whether compilers and threads are tried before the run, for some tens of steps each, and the quickest one taken.
+        [expect(dead_code, reason = "it is read from the document: `Framework` describes images too")]
+        trial: bool = or_default(boolean().or(false)),
         /// Ignored: dlrun 0.1 drew this share of the choices to learn from them.
         [expect(dead_code, reason = "the key is known, and has no effect")]
         explore: f64 = or_default(decimal(0.0..=1.0).or(0.0)),

@@ -10,6 +10,7 @@ mod mpi;
 mod plan;
 mod preview;
 mod ranks;
+mod trial;
 
 pub use hosts::{hosts, tasks_of_nodes};
 pub use launchers::{Launch, Variables, Worker, launcher_for};
@@ -20,6 +21,7 @@ pub use plan::{
 };
 pub use preview::{PlannedProcess, planned_processes, variables_kept};
 pub use ranks::{Meeting, NodeShare, Rank, Roles};
+pub use trial::{Trial, TrialWay};
 
 use crate::job::Launcher;
 

@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 use serde::{Deserialize, Serialize};
 
 use super::ranks::Roles;
+use super::trial::Trial;
 use crate::foundation::units::{Bytes, Walltime};
 use crate::image::choice::Wanted;
 use crate::image::flags::Container;
@@ -327,6 +328,9 @@ pub struct Plan {
     /// Whether each node is looked at before the command starts.
     #[serde(default, skip_serializing_if = "crate::record::is_default")]
     pub node_check: NodeCheck,
+    /// The ways in which the command is tried before it runs; `None`: it runs as planned.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub trial: Option<Trial>,
     /// TERM to KILL of local jobs, in seconds.
     pub kill_wait_seconds: u64,
     /// Where records go, absolute.

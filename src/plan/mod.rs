@@ -29,6 +29,7 @@ mod similar_runs;
 mod site_check;
 mod site_rules;
 mod storage;
+mod trial;
 
 pub use crate::launch::{
     Candidate, Decision, GPU_VARIABLES, ImageCandidate, NoImage, Plan, PlannedBuild,

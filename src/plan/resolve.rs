@@ -50,6 +50,7 @@ pub fn resolve(
     resolver.rules();
     let on_gpus = resolver.plan.resources.gpus_on_node().is_some();
     compiler::add_variables(&mut resolver.plan.env, &resolver.plan.framework, on_gpus);
+    resolver.trial(&prospect);
     resolver.flags();
     resolver.mpi();
     resolver.build();

@@ -40,6 +40,7 @@ pub mod store;
 mod table;
 mod target;
 mod timing;
+mod trial;
 mod usage;
 
 pub use crate::foundation::statistics::median;
@@ -86,6 +87,7 @@ pub use timing::{
     Epoch, EpochNumbering, MAX_EPOCHS_KEPT, Progress, Scope, StepMark, StepTimes, Throughput,
     TimeSource, of_commonest_source,
 };
+pub use trial::{TrialPass, TrialRecord, TriedWay};
 pub use usage::{EpochSummary, Usage, summarise_epochs};
 
 use serde::{Deserialize, Serialize};

@@ -4,7 +4,7 @@ use serde::{Deserialize, Serialize};
 
 use super::{
     AttemptRecord, Conditions, ContainerRecord, Event, ExitStatus, GpuUsage, NodeFigures, Progress,
-    RankRecord, TimeStop, Usage,
+    RankRecord, TimeStop, TrialRecord, Usage,
 };
 use crate::job::{JobId, RunId};
 
@@ -196,6 +196,9 @@ pub struct NodeRecord {
     /// What was done when the time of this start was nearly up; `None`: nothing.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub time_stop: Option<TimeStop>,
+    /// What the trial before the command measured; `None`: there was none.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub trial: Option<TrialRecord>,
     /// What happened, oldest first.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub events: Vec<Event>,
@@ -270,6 +273,7 @@ impl NodeRecord {
             gpus: Vec::new(),
             ranks: Vec::new(),
             time_stop: None,
+            trial: None,
             events: Vec::new(),
         }
     }

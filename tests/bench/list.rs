@@ -257,6 +257,7 @@ pub(crate) fn node_record(
         watcher: WatcherCost::default(),
         cgroup: None,
         container: None,
+        trial: None,
         gpus: Vec::new(),
         events: Vec::new(),
     }

@@ -83,7 +83,7 @@ fn each_setting_has_a_variable_that_works() {
         let value = match name {
             "scheduler.kind" => "local",
             "monitor.daemon" | "model.use" | "resume.use" | "resume.exclude_nodes" => "off",
-            "model.keep" | "resume.attempts" | "resume.node_hours" => "7",
+            "model.keep" | "resume.attempts" | "resume.node_hours" | "trial.minutes" => "7",
             "launch.wait_seconds" => "50",
             "launch.interface" => "word",
             "node.check" => "warn",

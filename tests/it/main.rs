@@ -100,4 +100,5 @@ mod systemd;
 mod timing;
 mod torque;
 mod torque_real;
+mod trial;
 mod which_scheduler;

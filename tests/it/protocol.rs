@@ -196,6 +196,7 @@ fn record() -> NodeRecord {
         },
         cgroup: Some("/slurm/uid_1000/job_4711".to_owned()),
         container: None,
+        trial: None,
         ranks: Vec::new(),
         time_stop: None,
         gpus: gpus(),

@@ -105,6 +105,7 @@ pub(crate) fn node(run_id: RunId, node: &str, updated_at_ms: u64) -> NodeRecord 
         watcher: WatcherCost::default(),
         cgroup: None,
         container: None,
+        trial: None,
         gpus: Vec::new(),
         ranks: Vec::new(),
         time_stop: None,

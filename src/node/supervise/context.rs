@@ -5,8 +5,9 @@ use std::path::PathBuf;
 use serde::{Deserialize, Serialize};
 
 use crate::job::{JobId, RunId, SchedulerVariables};
+use crate::launch::TrialWay;
 use crate::plan::Plan;
-use crate::record::MeasureKey;
+use crate::record::{MeasureKey, TrialRecord};
 
 /// Variables of the batch script that are none of the training's business.
 pub(super) const INTERNAL: [&str; 9] = [
@@ -43,6 +44,12 @@ pub struct Context {
     pub time_limit: Option<(u64, u64)>,
     /// `OMP_NUM_THREADS` of the command.
     pub omp_num_threads: Option<String>,
+    /// What the trial before the command measured.
+    #[serde(default)]
+    pub trial: Option<TrialRecord>,
+    /// Which way of the plan's trial the command gets.
+    #[serde(skip)]
+    pub(super) way: Option<usize>,
 }
 
 impl Context {
@@ -76,7 +83,14 @@ impl Context {
             }),
             plan,
             omp_num_threads: set("OMP_NUM_THREADS"),
+            trial: None,
+            way: None,
         }
+    }
+
+    /// The way in which the command runs, where the plan has several.
+    pub(super) fn way(&self) -> Option<&TrialWay> {
+        self.plan.as_ref()?.trial.as_ref()?.ways.get(self.way?)
     }
 
     /// Whether this is the node of the batch script.

@@ -30,6 +30,7 @@ mod signals;
 mod stacks;
 mod step;
 mod time_limit;
+mod trial;
 mod watch;
 mod writer;
 
@@ -39,4 +40,5 @@ pub use exec::exec;
 pub use mint::{MintError, mint};
 pub use prepare::{NotPrepared, Prepared, prepare, prepare_rank};
 pub use ranks::run as run_ranks;
+pub use trial::try_ways;
 pub use watch::watch;

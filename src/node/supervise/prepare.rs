@@ -12,7 +12,7 @@ use super::events;
 use super::writer::{Job, Writer};
 use crate::foundation::clock::now_ms;
 use crate::image::flags::Container;
-use crate::job::{NodeCheck, RunId};
+use crate::job::{EnvVar, NodeCheck, RunId};
 use crate::observe::monitor;
 use crate::record::{ContainerRecord, ExitStatus, NodeRecord, NodeState};
 
@@ -108,6 +108,11 @@ pub fn prepare(
         Some(file) => sets.push((events::VARIABLE.into(), file.into())),
         // One of an outer run is not ours.
         None => removals.push(events::VARIABLE.into()),
+    }
+    if let Some(way) = context.way() {
+        let set = |variable: &EnvVar| (variable.name.clone().into(), variable.value.clone().into());
+        sets.extend(way.env.iter().map(set));
+        removals.extend(way.unset.iter().map(OsString::from));
     }
     let mut prepared = Prepared {
         context,

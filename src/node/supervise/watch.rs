@@ -622,6 +622,7 @@ impl Watch {
             container: handover.container.clone(),
             ranks: reported.ranks,
             time_stop: ended.and_then(|ended| ended.time_stop),
+            trial: handover.context.trial.clone(),
             ..NodeRecord::begun(key, job_id, handover.started_at_ms, host)
         };
         self.account.fill(&mut record);

@@ -42,6 +42,9 @@ fn full(table: Table) -> Map<String, Value> {
             ("point", _) => json!("step"),
             ("lost_nodes", _) => json!(["n4"]),
             ("record", _) => json!({ "format": 1, "found": null }),
+            ("trial", _) => {
+                json!({ "seconds": 9.0, "unit": "step", "ways": [], "chosen": 0, "why": "w", "compiler": "xla", "threads": 2 })
+            }
             ("container", _) => json!({ "source": "/i.sif" }),
             ("metrics" | "last_metrics", _) => json!({ "loss": 0.5, "acc": null }),
             ("gaps", _) => json!([{ "from_ms": 1, "to_ms": 2, "why": "stopped" }]),

@@ -143,6 +143,7 @@ mod tests {
             container: None,
             gpus: Vec::new(),
             time_stop: None,
+            trial: None,
             ranks: Vec::new(),
             events: Vec::new(),
         }

@@ -21,7 +21,8 @@ const AT_ONCE: i64 = 500;
 const STARTS: &str = "
     SELECT run.run_id AS run_id, run.id AS run, submitted_at_ms, scheduler,
         coalesce(attempt.record ->> '$.nodes', run.nodes) AS nodes, model, parameters, dataset,
-        samples, batch_size, epochs, precision, framework, framework_version, framework_compiler, framework_provenance,
+        samples, batch_size, epochs, precision, framework, framework_version,
+        coalesce(node.trial ->> '$.compiler', framework_compiler) AS framework_compiler, framework_provenance,
         storage_class, coalesce(image_digest, image) AS image, queue, tasks_per_node, identity,
         attempt.id AS start, attempt.element AS element, attempt.attempt AS attempt,
         attempt.started_at_ms AS started_at_ms, attempt.ended_at_ms AS ended_at_ms, shell_code,

@@ -303,6 +303,8 @@ columns! {
         cgroup: Optional NAME;
         /// How the command was started in its container, as in `record.json`.
         container: Optional JSON;
+        /// What the trial before the command measured (`framework.trial`), as in `record.json`.
+        trial: Optional JSON;
         /// Wall time.
         wall_seconds: Optional REAL in "/record/usage" = "usage.wall_seconds";
         /// CPU time in user mode.

@@ -1,0 +1,498 @@
+//! `framework.trial`: before the command runs, each way in which it can run is begun twice, for some tens of steps, and the
+//! quickest is taken. It is taken only if both of its passes were quicker than both of the planned way; else the plan holds.
+
+use std::ffi::OsString;
+use std::fs::{self, File};
+use std::path::PathBuf;
+use std::process::Stdio;
+use std::sync::mpsc::channel;
+use std::time::{Duration, Instant};
+
+use nix::sys::memfd::{MFdFlags, memfd_create};
+use nix::sys::signal::{Signal, killpg};
+use nix::sys::wait::{WaitPidFlag, WaitStatus, waitpid};
+use nix::unistd::Pid;
+
+use super::context::Context;
+use super::events::{self, EventFile};
+use super::output::Reader;
+use super::prepare::{Prepared, prepare};
+use super::signals::Signals;
+use crate::foundation::clock::now_ms;
+use crate::foundation::command::{TrainingCommand, spawn_training};
+use crate::foundation::private::PrivateDir;
+use crate::foundation::statistics::median;
+use crate::foundation::units::display_seconds;
+use crate::launch::{Trial, TrialWay};
+use crate::observe::timing::Follower;
+use crate::record::{Progress, TrialPass, TrialRecord, TriedWay};
+
+/// Set while a way is tried, so that the program need not save anything.
+const VARIABLE: &str = "DLRUN_TRIAL";
+/// A pass is over after so many steps, or so many epochs.
+const STEPS: u64 = 40;
+const EPOCHS: u64 = 3;
+/// Steps at the begin that do not count, and how many must follow.
+const WARM_UP: u64 = 3;
+const LEAST_STEPS: u64 = 5;
+/// The steps of a pass take at least so long: a look at the output is not exact.
+const SPAN: Duration = Duration::from_secs(1);
+/// Between two looks at the output.
+const LOOK: Duration = Duration::from_millis(20);
+/// From SIGTERM to SIGKILL.
+const GRACE: Duration = Duration::from_secs(5);
+/// What the state directory may take.
+const PATIENCE: Duration = Duration::from_secs(5);
+
+/// Tries the ways of the plan, where it has any, and says which one the command gets. A start after the first gets what that one
+/// got.
+///
+/// # Errors
+/// The exit code of a job that was ended while it tried.
+pub fn try_ways(
+    argv: &[OsString],
+    bare: usize,
+    mut context: Context,
+    say: &dyn Fn(&str),
+) -> Result<Context, i32> {
+    let Some(trial) = context.plan.as_ref().and_then(|plan| plan.trial.clone()) else {
+        return Ok(context);
+    };
+    let kept = kept(&context);
+    let earlier = kept.clone().and_then(read_kept);
+    let record = match earlier.filter(|record| record.chosen < trial.ways.len()) {
+        Some(record) => record,
+        None => {
+            let record = run(argv, bare, &context, &trial)?;
+            say(&format!("trial: {}", record.why));
+            if let Some((dir, name)) = kept {
+                let text = serde_json::to_vec(&record).unwrap_or_default();
+                soon(move || PrivateDir::open(&dir).and_then(|dir| dir.write_new(&name, &text)));
+            }
+            record
+        }
+    };
+    let way = trial.ways[record.chosen].clone();
+    if let Some(plan) = &mut context.plan {
+        plan.framework.compiler.clone_from(&way.compiler);
+    }
+    if let Some(threads) = way.threads {
+        context.omp_num_threads = Some(threads.to_string());
+    }
+    context.way = Some(record.chosen);
+    context.trial = Some(record);
+    Ok(context)
+}
+
+/// Where the outcome of the first start is kept.
+fn kept(context: &Context) -> Option<(PathBuf, String)> {
+    let run_id = context.run_id.as_ref()?;
+    let dir = context
+        .state_dir
+        .as_ref()?
+        .join("runs")
+        .join(run_id.as_str());
+    Some((dir, format!("trial-{}.json", context.element)))
+}
+
+fn read_kept((dir, name): (PathBuf, String)) -> Option<TrialRecord> {
+    let bytes = soon(move || fs::read(dir.join(name)))?.ok()?;
+    serde_json::from_slice(&bytes).ok()
+}
+
+/// Does it on a thread of its own: the file system may hang.
+fn soon<T: Send + 'static>(what: impl FnOnce() -> T + Send + 'static) -> Option<T> {
+    let (sender, receiver) = channel();
+    std::thread::Builder::new()
+        .spawn(move || sender.send(what()))
+        .ok()?;
+    receiver.recv_timeout(PATIENCE).ok()
+}
+
+/// All passes: each way once, then once more in the opposite order, so that what grows slower or quicker meanwhile evens out.
+fn run(
+    argv: &[OsString],
+    bare: usize,
+    context: &Context,
+    trial: &Trial,
+) -> Result<TrialRecord, i32> {
+    let begun = Instant::now();
+    let signals = Signals::take();
+    let mut passes: Vec<Vec<Pass>> = trial.ways.iter().map(|_| Vec::new()).collect();
+    let order = (0..trial.ways.len()).chain((0..trial.ways.len()).rev());
+    let end = begun + Duration::from_secs(trial.seconds);
+    let mut left = u32::try_from(2 * trial.ways.len()).unwrap_or(u32::MAX);
+    if let Ok(mut signals) = signals {
+        for number in order {
+            let until = Instant::now() + end.saturating_duration_since(Instant::now()) / left;
+            left = left.saturating_sub(1).max(1);
+            // What failed once would fail again.
+            if passes[number].iter().any(|pass| pass.failure.is_some()) {
+                continue;
+            }
+            match pass(argv, bare, context, number, until, &mut signals) {
+                Ok(pass) => passes[number].push(pass),
+                Err(None) => break,
+                Err(Some(signal)) => return Err(128 + signal as i32),
+            }
+        }
+    }
+    let planned = context.plan.as_ref().and_then(|plan| plan.workload.epochs);
+    let mut record = judged(&trial.ways, &passes, planned);
+    record.seconds = begun.elapsed().as_secs_f64();
+    Ok(record)
+}
+
+/// What a pass measured.
+#[derive(Debug, Clone, Default)]
+struct Pass {
+    first_seconds: Option<f64>,
+    /// Mean of a step, and number.
+    steps: Option<(f64, u64)>,
+    epochs: Option<(f64, u64)>,
+    epochs_in_all: Option<u64>,
+    steps_of_epoch: Option<u64>,
+    failure: Option<String>,
+    /// The first step that was seen, that from which steps count, and the last.
+    seen: Option<u64>,
+    from: Option<Mark>,
+    last: u64,
+}
+
+/// A step, and when it was seen, in seconds.
+#[derive(Debug, Clone, Copy)]
+struct Mark {
+    epoch: Option<u64>,
+    step: u64,
+    at: f64,
+}
+
+/// One pass of a way. `Err(None)`: a signal asked the program to save, so there is no time for trials.
+fn pass(
+    argv: &[OsString],
+    bare: usize,
+    context: &Context,
+    way: usize,
+    until: Instant,
+    signals: &mut Signals,
+) -> Result<Pass, Option<Signal>> {
+    let failed = |why: String| Pass {
+        failure: Some(why),
+        ..Pass::default()
+    };
+    let context = Context {
+        way: Some(way),
+        ..context.clone()
+    };
+    let prepared = match prepare(argv.to_vec(), bare, context.clone()) {
+        Ok(prepared) => prepared,
+        Err(closed) => return Ok(failed(closed.why.to_string())),
+    };
+    let events = prepared.events.clone();
+    let outcome = match start(prepared) {
+        Ok((pid, output)) => follow(&context, pid, &output, events.as_deref(), until, signals),
+        Err(why) => Ok(failed(why)),
+    };
+    events.iter().for_each(|file| events::remove(file));
+    outcome
+}
+
+/// Starts the command with its output in memory: nobody but this trial reads it.
+fn start(mut prepared: Prepared) -> Result<(Pid, File), String> {
+    let output =
+        memfd_create(c"dlrun-trial", MFdFlags::MFD_CLOEXEC).map_err(|error| error.to_string())?;
+    let output = File::from(output);
+    let twin = || {
+        output
+            .try_clone()
+            .map(Stdio::from)
+            .map_err(|error| error.to_string())
+    };
+    prepared.sets.push((VARIABLE.into(), "1".into()));
+    let training = TrainingCommand {
+        argv: prepared.argv,
+        sets: prepared.sets,
+        removals: prepared.removals,
+        stdout: twin()?,
+        stderr: twin()?,
+        leads_group: true,
+        dies_with_us: true,
+        cpus: Vec::new(),
+    };
+    let pid = spawn_training(training).map_err(|error| error.to_string())?;
+    Ok((pid, output))
+}
+
+fn follow(
+    context: &Context,
+    pid: Pid,
+    output: &File,
+    events: Option<&std::path::Path>,
+    until: Instant,
+    signals: &mut Signals,
+) -> Result<Pass, Option<Signal>> {
+    use std::os::fd::AsRawFd;
+    let begun = Instant::now();
+    let pattern = context.plan.as_ref().and_then(|plan| plan.timing.as_ref());
+    let mut follower = Follower::new(pattern).or_else(|_| Follower::new(None)).ok();
+    let path = format!("/proc/self/fd/{}", output.as_raw_fd());
+    let mut reader = Reader::open(path.as_ref(), 0).ok();
+    let mut events = events.and_then(|path| EventFile::open(path, false).ok());
+    let mut pass = Pass::default();
+    let mut stopped = None;
+    loop {
+        let over = reap(pid);
+        let now = now_ms();
+        if let (Some(reader), Some(follower)) = (&mut reader, &mut follower) {
+            while let Ok(bytes) = reader.read() {
+                if bytes.is_empty() {
+                    break;
+                }
+                follower.feed(bytes, Some(now));
+            }
+        }
+        let mut progress = follower
+            .as_ref()
+            .map_or_else(Progress::default, Follower::progress);
+        if let Some(events) = &mut events {
+            events.read(now);
+            progress = events.over(progress);
+        }
+        pass.take(&progress, begun);
+        if let Some(status) = over {
+            let measured = pass.steps.is_some() || pass.epochs.is_some();
+            if !(measured || matches!(status, WaitStatus::Exited(_, 0))) {
+                pass.failure = Some("the command failed".to_owned());
+            }
+            return Ok(pass);
+        }
+        if pass.is_enough() || Instant::now() >= until || stopped.is_some() {
+            end(pid);
+            return stopped.map_or(Ok(pass), Err);
+        }
+        for (signal, _) in signals.wait(Some(LOOK)) {
+            stopped = match signal {
+                Signal::SIGTERM | Signal::SIGINT | Signal::SIGHUP | Signal::SIGQUIT => {
+                    Some(Some(signal))
+                }
+                Signal::SIGCONT => stopped,
+                _ => stopped.or(Some(None)),
+            };
+        }
+    }
+}
+
+/// How the command ended; `None`: it runs.
+fn reap(pid: Pid) -> Option<WaitStatus> {
+    match waitpid(pid, Some(WaitPidFlag::WNOHANG)) {
+        Ok(WaitStatus::StillAlive) => None,
+        Ok(status) => Some(status),
+        Err(_) => Some(WaitStatus::Exited(pid, 125)),
+    }
+}
+
+fn end(pid: Pid) {
+    let _ = killpg(pid, Signal::SIGTERM);
+    let kill_at = Instant::now() + GRACE;
+    while Instant::now() < kill_at && reap(pid).is_none() {
+        std::thread::sleep(LOOK);
+    }
+    // What the command started may live on without it.
+    let _ = killpg(pid, Signal::SIGKILL);
+    let _ = waitpid(pid, None);
+}
+
+impl Pass {
+    fn take(&mut self, progress: &Progress, begun: Instant) {
+        if self.first_seconds.is_none()
+            && (progress.last_step.is_some() || progress.epochs_completed > 0)
+        {
+            self.first_seconds = Some(begun.elapsed().as_secs_f64());
+        }
+        self.step(progress, begun.elapsed().as_secs_f64());
+        // The first epoch begins with start-up and compilation.
+        let later = progress.epochs.iter().skip(1);
+        let seconds: Vec<f64> = later
+            .filter_map(|epoch| Some(epoch.training_time()?.0))
+            .collect();
+        let count = seconds.len() as u64;
+        self.epochs = median(seconds).map(|median| (median, count));
+        self.epochs_in_all = progress.epochs_announced;
+        self.steps_of_epoch = progress
+            .steps_per_epoch
+            .filter(|_| !progress.counts_samples);
+    }
+
+    /// Steps of the first epoch count too, but for the first ones: nobody waits for an epoch here.
+    fn step(&mut self, progress: &Progress, now: f64) {
+        let mark = progress.last_step.filter(|_| !progress.counts_samples);
+        let Some((epoch, step)) = mark.and_then(|mark| Some((mark.epoch, mark.step?))) else {
+            return;
+        };
+        let from = self
+            .from
+            .filter(|from| from.epoch == epoch && from.step <= step);
+        let Some(from) = from else {
+            // The first that is seen pays for what comes before it.
+            let is_warm = self.seen.is_some_and(|seen| step >= seen + WARM_UP);
+            self.seen.get_or_insert(step);
+            if is_warm && self.steps.is_none() {
+                self.from = Some(Mark {
+                    epoch,
+                    step,
+                    at: now,
+                });
+            }
+            return;
+        };
+        let count = step - from.step;
+        if count >= LEAST_STEPS && self.last != step {
+            #[expect(clippy::cast_precision_loss, reason = "tens of steps")]
+            let seconds = (now - from.at) / count as f64;
+            self.steps = Some((seconds, count));
+        }
+        self.last = step;
+    }
+
+    fn is_enough(&self) -> bool {
+        let span = |(seconds, count): (f64, u64)| {
+            Duration::from_secs_f64(seconds) * u32::try_from(count).unwrap_or(u32::MAX)
+        };
+        self.steps
+            .is_some_and(|steps| steps.1 >= STEPS && span(steps) >= SPAN)
+            || self.epochs.is_some_and(|(_, count)| count + 1 >= EPOCHS)
+    }
+}
+
+/// Chooses: the planned way, unless another one was quicker in each of its passes.
+fn judged(ways: &[TrialWay], passes: &[Vec<Pass>], planned_epochs: Option<u64>) -> TrialRecord {
+    let all = || passes.iter().flatten();
+    let is_by_step = all().filter(|pass| pass.steps.is_some()).count() * 2 > all().count();
+    let figure = |pass: &Pass| if is_by_step { pass.steps } else { pass.epochs };
+    let unit = if is_by_step { "step" } else { "epoch" };
+    let seconds = |number: usize| -> Option<(f64, f64)> {
+        let figures: Option<Vec<f64>> = passes[number]
+            .iter()
+            .map(|pass| Some(figure(pass)?.0))
+            .collect();
+        let figures = figures.filter(|figures| figures.len() >= 2)?;
+        let least = figures.iter().copied().reduce(f64::min)?;
+        Some((least, figures.iter().copied().reduce(f64::max)?))
+    };
+    let units = all().find_map(|pass| {
+        let epochs = pass.epochs_in_all.or(planned_epochs)?;
+        let each = if is_by_step { pass.steps_of_epoch? } else { 1 };
+        #[expect(clippy::cast_precision_loss, reason = "steps of a training")]
+        Some((epochs * each) as f64)
+    });
+    let begin = |number: usize| passes[number].last().and_then(|pass| pass.first_seconds);
+    let pays = |number: usize, gain: f64| match (begin(number), begin(0), units) {
+        (Some(own), Some(planned), Some(units)) => gain * units > own - planned,
+        _ => true,
+    };
+    let planned = seconds(0);
+    let mut chosen = (0, planned.map_or(f64::INFINITY, |(_, most)| most));
+    let mut why = match planned {
+        Some((_, most)) => format!(
+            "{} stays: {} a {unit}, and nothing was surely quicker",
+            ways[0].name(),
+            display_seconds(most)
+        ),
+        None => format!(
+            "{} stays: its steps or epochs were not recognised in time",
+            ways[0].name()
+        ),
+    };
+    for number in 1..ways.len() {
+        let (Some((least, _)), Some((_, most))) = (planned, seconds(number)) else {
+            continue;
+        };
+        if most < least && most < chosen.1 && pays(number, least - most) {
+            chosen = (number, most);
+            why = format!(
+                "{} takes {} a {unit}, {} takes {}",
+                ways[number].name(),
+                display_seconds(most),
+                ways[0].name(),
+                display_seconds(least)
+            );
+        }
+    }
+    let tried = |(way, passes): (&TrialWay, &Vec<Pass>)| TriedWay {
+        name: way.name(),
+        passes: passes
+            .iter()
+            .map(|pass| TrialPass {
+                first_seconds: pass.first_seconds,
+                unit_seconds: figure(pass).map(|(seconds, _)| seconds),
+                count: figure(pass).map_or(0, |(_, count)| count),
+                failure: pass.failure.clone(),
+            })
+            .collect(),
+    };
+    let way = &ways[chosen.0];
+    TrialRecord {
+        seconds: 0.0,
+        unit: planned.map(|_| unit.to_owned()),
+        ways: ways.iter().zip(passes).map(tried).collect(),
+        chosen: chosen.0,
+        why,
+        compiler: way.compiler.clone(),
+        threads: way.threads,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn way(compiler: &str) -> TrialWay {
+        TrialWay {
+            compiler: Some(compiler.into()),
+            threads: None,
+            env: Vec::new(),
+            unset: Vec::new(),
+        }
+    }
+
+    fn chosen(passes: &[&[(f64, f64)]], epochs: Option<u64>) -> usize {
+        let ways = [way("none"), way("inductor")];
+        let pass = |(first, step): &(f64, f64)| Pass {
+            first_seconds: Some(*first),
+            steps: Some((*step, STEPS)),
+            steps_of_epoch: Some(10),
+            ..Pass::default()
+        };
+        let passes: Vec<Vec<Pass>> = passes
+            .iter()
+            .map(|of| of.iter().map(pass).collect())
+            .collect();
+        judged(&ways, &passes, epochs).chosen
+    }
+
+    #[test]
+    fn another_way_is_taken_only_if_it_was_quicker_in_each_pass() {
+        let planned: &[(f64, f64)] = &[(1.0, 0.030), (1.0, 0.031)];
+        assert_eq!(chosen(&[planned, &[(9.0, 0.020), (1.0, 0.022)]], None), 1);
+        assert_eq!(chosen(&[planned, &[(9.0, 0.020), (1.0, 0.030)]], None), 0);
+        assert_eq!(
+            chosen(&[planned, &[(9.0, 0.020)]], None),
+            0,
+            "one pass says too little"
+        );
+        assert_eq!(
+            chosen(&[&[], &[(9.0, 0.020), (1.0, 0.020)]], None),
+            0,
+            "the planned way is unknown"
+        );
+    }
+
+    #[test]
+    fn what_takes_long_to_begin_must_pay() {
+        let planned: &[(f64, f64)] = &[(1.0, 0.030), (1.0, 0.030)];
+        // It begins 5 s later and saves 0.01 s a step of ten an epoch: from 51 epochs on.
+        let compiled: &[(f64, f64)] = &[(40.0, 0.020), (6.0, 0.020)];
+        assert_eq!(chosen(&[planned, compiled], Some(50)), 0);
+        assert_eq!(chosen(&[planned, compiled], Some(51)), 1);
+    }
+}
