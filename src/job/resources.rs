@@ -38,7 +38,7 @@ keys! {
         /// Tasks on each node; MPI ranks.
         tasks_per_node: Option<u32> = optional(count(4096).with("default", 1)),
         /// CPUs of each task.
-        cpus_per_task: Option<u32> = optional(count(65_536)),
+        cpus_per_task: Option<Asked<u32>> = optional(cpus()),
         /// GPUs on each node, with their type where it matters.
         gpus_per_node: Option<String> = optional(gpus()),
         /// GPUs of each task, which sees no others; on Slurm.
@@ -173,6 +173,21 @@ pub(super) fn or_auto<T, E: std::fmt::Display>(
             "auto" => Ok(Asked::Auto),
             text => read(text).map(Asked::Value),
         })
+    })
+}
+
+/// `8`, or `auto`.
+fn cpus() -> Kind<Asked<u32>> {
+    let schema =
+        json!({ "anyOf": [count(65_536).schema, { "const": "auto" }], "examples": [8, "auto"] });
+    Kind::new(schema, |fields, key| {
+        let is_auto = fields
+            .raw(key)
+            .is_some_and(|value| value.get_ref().as_str() == Some("auto"));
+        if is_auto {
+            return Some(Asked::Auto);
+        }
+        fields.count(key, 65_536).map(Asked::Value)
     })
 }
 
@@ -340,7 +355,9 @@ impl Resources {
     /// Whether a limit is `auto`.
     #[must_use]
     pub fn has_open_limits(&self) -> bool {
-        self.walltime == Some(Asked::Auto) || self.memory == Some(Asked::Auto)
+        self.walltime == Some(Asked::Auto)
+            || self.memory == Some(Asked::Auto)
+            || self.cpus_per_task == Some(Asked::Auto)
     }
 
     /// Tasks on each of `nodes`, where tasks in all are spread evenly.

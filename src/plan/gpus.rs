@@ -3,7 +3,7 @@
 use super::decisions::{JOB_FILE, Resolver};
 use crate::config::{GpuTable, House};
 
-use crate::job::kind_and_count;
+use crate::job::{Asked, kind_and_count};
 
 /// What `[gpus]` makes of the GPUs that a job asks for.
 #[derive(Debug, Default)]
@@ -101,9 +101,15 @@ impl Resolver<'_> {
             .spec
             .resources
             .tasks_on_each(self.spec.resources.fewest_nodes());
-        match (self.spec.resources.cpus_per_task, &gpus.cores) {
-            (Some(cpus), cores) => {
-                self.decide(what, cpus.to_string(), JOB_FILE);
+        let mut unknown = None;
+        let asked = match self.spec.resources.cpus_per_task {
+            Some(Asked::Value(cpus)) => Some((cpus, JOB_FILE.to_owned())),
+            Some(Asked::Auto) => self.open_cpus().map_err(|why| unknown = Some(why)).ok(),
+            None => None,
+        };
+        match (asked, &gpus.cores) {
+            (Some((cpus, why)), cores) => {
+                self.decide(what, cpus.to_string(), why);
                 if let Some((share, why)) = cores
                     .as_ref()
                     .filter(|(share, _)| cpus.saturating_mul(tasks) != *share)
@@ -133,6 +139,10 @@ impl Resolver<'_> {
                 };
                 self.decide(what, cpus.to_string(), format!("{why}{over}"));
                 Some(cpus)
+            }
+            (None, None) if unknown.is_some() => {
+                self.decide(what, "left out", unknown.unwrap_or_default());
+                None
             }
             (None, None) => {
                 self.left_out(what);

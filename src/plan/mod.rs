@@ -7,6 +7,7 @@ mod auto_limits;
 mod build;
 mod candidates;
 mod compiler;
+mod cpus;
 mod decisions;
 mod dialect;
 mod environment;
