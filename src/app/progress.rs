@@ -16,7 +16,7 @@ use crate::foundation::units::display_seconds;
 use crate::image::Progress;
 use crate::job::TimingPattern;
 use crate::observe::timing::Follower;
-use crate::record::Epoch;
+use crate::record::{self, Epoch};
 
 /// Lines on standard error, and on a terminal one more that is redrawn.
 pub(crate) struct Display {
@@ -151,21 +151,24 @@ impl Epochs {
         }
     }
 
-    /// Reads what is new and prints the epochs that ended, each behind `whose` it is.
-    pub(crate) fn print(&mut self, display: &Display, whose: &str) {
-        let Some(follower) = &mut self.follower else {
-            return;
-        };
+    /// Reads what is new; also whether there was a look before.
+    pub(crate) fn read(&mut self) -> Option<(record::Progress, bool)> {
+        let follower = self.follower.as_mut()?;
         let is_new = std::mem::replace(&mut self.looked, true);
-        let Ok(file) = File::open(&self.path) else {
-            return;
-        };
+        let file = File::open(&self.path).ok()?;
         let written_ms = written_ms(&file);
         while let Ok(read @ 1..) = file.read_at(&mut self.buffer, self.offset) {
             self.offset += read as u64;
             follower.feed(&self.buffer[..read], is_new.then_some(written_ms));
         }
-        let progress = follower.progress();
+        Some((follower.progress(), is_new))
+    }
+
+    /// Reads what is new and prints the epochs that ended, each behind `whose` it is.
+    pub(crate) fn print(&mut self, display: &Display, whose: &str) {
+        let Some((progress, is_new)) = self.read() else {
+            return;
+        };
         let new = usize::try_from(progress.epochs_completed - self.reported).unwrap_or(usize::MAX);
         let of = progress
             .epochs_announced

@@ -11,7 +11,7 @@ use crate::app::session::Session;
 use crate::app::track::{Tracked, Tracker, output_path, plan_of};
 use crate::job::{JobState, Launcher, RunId, TimingPattern};
 use crate::plan::Plan;
-use crate::record::{RunRecord, Status, resolve};
+use crate::record::{Progress as Training, RunRecord, Status, resolve};
 use crate::scheduler::adapter_for;
 
 /// Pauses between two questions to a scheduler: many waiting users must not wear a controller out.
@@ -93,6 +93,25 @@ impl Watched {
             self.hopeless_since = None;
         }
         since.is_some_and(|since| since.elapsed() >= HOPELESS_PATIENCE)
+    }
+
+    /// How far the training is, by its output or by its records, whichever is further.
+    pub(crate) fn progress(&mut self, tracked: &Tracked) -> Training {
+        let nodes = &tracked.reading.outcome.nodes;
+        let recorded = nodes
+            .iter()
+            .map(|node| &node.progress)
+            .max_by_key(|progress| progress.epochs_completed);
+        let printed = self.epochs.as_mut().and_then(Epochs::read);
+        match (recorded, printed) {
+            (Some(recorded), Some((printed, _)))
+                if recorded.epochs_completed < printed.epochs_completed =>
+            {
+                printed
+            }
+            (None, Some((printed, _))) => printed,
+            (recorded, _) => recorded.cloned().unwrap_or_default(),
+        }
     }
 
     /// Decides whether the run is over.

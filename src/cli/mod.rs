@@ -55,7 +55,7 @@ pub fn run(arguments: impl Iterator<Item = OsString>) -> u8 {
 /// The verb as it is typed, for the JSON envelope: `submit`, `image build`.
 fn operation(matches: &ArgMatches) -> String {
     match matches.subcommand() {
-        Some((verb @ ("image" | "model" | "bench"), inner)) => {
+        Some((verb @ ("image" | "model" | "bench" | "sweep"), inner)) => {
             format!("{verb} {}", inner.subcommand_name().unwrap_or_default())
         }
         Some(("enter" | "exec-watch" | "ranks", _)) => "exec".to_owned(),
@@ -124,6 +124,7 @@ fn dispatch(cli: &Cli, output: Output) -> Result<u8, Error> {
         Verb::Image(args) => commands::image::run(&session(None)?, args),
         Verb::Model(args) => commands::model::run(session(args.verb.scheduler())?, args),
         Verb::Bench(args) => commands::bench::run(&session(args.verb.scheduler())?, args),
+        Verb::Sweep(args) => commands::sweep::run(&session(args.verb.scheduler())?, args),
         Verb::Completions(args) => commands::completions::run(output, args),
         Verb::Words(args) => {
             session(None).map_or(Ok(0), |session| commands::shell_words::run(&session, args))

@@ -14,7 +14,7 @@ use serde_json::{Value, json};
 
 use super::commands::{
     bench, cancel, check, completions, config, convert, image, list, logs, man, model, plan,
-    render, report, scale, shell_words, show, submit, timings,
+    render, report, scale, shell_words, show, submit, sweep, timings,
 };
 use super::summary::{RunAnswer, Runs};
 use crate::app::output::Envelope;
@@ -102,6 +102,12 @@ fn schema() -> Value {
         bench::run::PlannedMatrix
     );
     verb!("bench show", bench::figures::ShownFigures);
+    verb!(
+        "sweep run",
+        sweep::show::ShownSweep,
+        sweep::run::PlannedSweep
+    );
+    verb!("sweep show", sweep::show::ShownSweep);
     verb!("completions", completions::CompletionScript);
     verb!("words", shell_words::Completable);
     verb!("man", man::Page, man::Pages);

@@ -6,6 +6,7 @@ mod image;
 mod model;
 mod records;
 mod report;
+mod sweep;
 
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
@@ -22,6 +23,7 @@ pub(crate) use self::image::{
 pub(crate) use self::model::{ModelArgs, ModelEvaluate, ModelFit, ModelPredict, ModelVerb};
 pub(crate) use self::records::{Import, Prune};
 pub(crate) use self::report::{Report, ReportFormat};
+pub(crate) use self::sweep::{SweepArgs, SweepRun, SweepShow, SweepVerb};
 use crate::app::job::load::JobRequest;
 use crate::job::{ArraySpec, JobState, Overrides, SchedulerKind};
 
@@ -110,6 +112,8 @@ pub(crate) enum Verb {
     Model(ModelArgs),
     /// Measure matrices of trainings, and what a kind of node can do
     Bench(BenchArgs),
+    /// Search the best parameters of a training
+    Sweep(SweepArgs),
     /// Print the completion script of a shell
     Completions(Completions),
     /// Print a man page, or write all of them

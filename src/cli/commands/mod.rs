@@ -22,6 +22,7 @@ pub(crate) mod scale;
 pub(crate) mod shell_words;
 pub(crate) mod show;
 pub(crate) mod submit;
+pub(crate) mod sweep;
 pub(crate) mod timings;
 pub(crate) mod top;
 pub(crate) mod wait;

@@ -17,7 +17,7 @@ const MOST_VALUES: usize = 1_000;
 /// Characters of a value's name at most.
 const MOST_LABEL: usize = 200;
 /// The table of variables that are no keys of the job file.
-pub(super) const VARS: &str = "vars";
+pub(in crate::learn) const VARS: &str = "vars";
 
 /// One axis.
 #[derive(Debug, Clone, PartialEq)]
@@ -70,7 +70,7 @@ pub(super) fn axis_named(axes: &[Axis], name: &str, key: &str) -> Result<usize, 
 }
 
 /// A value of a file without its place.
-pub(super) fn plain(value: &Spanned<DeValue<'_>>) -> Option<Value> {
+pub(in crate::learn) fn plain(value: &Spanned<DeValue<'_>>) -> Option<Value> {
     Value::deserialize(ValueDeserializer::from(value.clone())).ok()
 }
 
@@ -216,7 +216,7 @@ fn checked_label(label: String) -> Result<String, Problem> {
 }
 
 /// The parts of a key that an axis may set; else why it may not, and the next step.
-fn path_of(name: &str) -> Result<Vec<String>, Problem> {
+pub(in crate::learn) fn path_of(name: &str) -> Result<Vec<String>, Problem> {
     let parts: Vec<String> = name.split('.').map(str::to_owned).collect();
     let is_word = |part: &String| {
         !part.is_empty() && !part.chars().any(|c| c.is_control() || c.is_whitespace())

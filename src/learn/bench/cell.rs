@@ -6,7 +6,7 @@ use std::ops::Range;
 use toml::Value;
 
 use super::axis::VARS;
-use super::document::{key_at, shown};
+use super::document::{Document, key_at, shown};
 use super::fill::Names;
 use super::matrix::Matrix;
 use crate::foundation::diagnostic::Problem;
@@ -88,36 +88,56 @@ impl Matrix {
     /// # Errors
     /// Placeholders that stand for nothing.
     pub fn cell(&self, number: usize) -> Result<Cell, Vec<Problem>> {
-        let mut document = self.base.clone();
-        let (mut vars, mut of_axes) = (Vec::new(), BTreeSet::new());
-        let mut varying = BTreeSet::new();
-        for (axis, at) in self.axes.iter().zip(self.at(number)) {
-            let value = &axis.values[*at];
-            for (path, set) in &value.sets {
-                of_axes.insert(path.join("."));
-                if path[0] == VARS {
-                    vars.push((path[1].clone(), shown(set)));
-                    continue;
-                }
-                document.set(path, set.clone());
-                let key = path[..2].join(".");
-                document.spans.insert(key.clone(), value.span.clone());
-                varying.insert(key);
-            }
-        }
+        let values = self.axes.iter().zip(self.at(number));
+        let values = values.map(|(axis, at)| &axis.values[*at]);
+        let sets = values.flat_map(|value| {
+            let sets = value.sets.iter();
+            sets.map(|(path, set)| (path.as_slice(), set.clone(), value.span.clone()))
+        });
         let digits = self.len().to_string().len();
         let name = format!("{}-{:0digits$}", self.name, number + 1);
+        Cell::new(
+            &self.base,
+            (number, name, self.label(number)),
+            sets,
+            self.exclusive,
+        )
+    }
+}
+
+impl Cell {
+    /// The job file `base` with these keys and variables set. `called`: number, name and label.
+    pub(in crate::learn) fn new<'a>(
+        base: &Document,
+        (number, name, label): (usize, String, String),
+        sets: impl Iterator<Item = (&'a [String], Value, Range<usize>)>,
+        exclusive: bool,
+    ) -> Result<Self, Vec<Problem>> {
+        let mut document = base.clone();
+        let (mut vars, mut of_axes) = (Vec::new(), BTreeSet::new());
+        let mut varying = BTreeSet::new();
+        for (path, set, span) in sets {
+            of_axes.insert(path.join("."));
+            if path[0] == VARS {
+                vars.push((path[1].clone(), shown(&set)));
+                continue;
+            }
+            document.set(path, set);
+            let key = path[..2].join(".");
+            document.spans.insert(key.clone(), span);
+            varying.insert(key);
+        }
         document.set(&["name".to_owned()], Value::from(name.clone()));
         let resources = document.values.get("resources");
-        if self.exclusive && resources.is_none_or(|table| table.get("exclusive").is_none()) {
+        if exclusive && resources.is_none_or(|table| table.get("exclusive").is_none()) {
             let exclusive = ["resources", "exclusive"].map(str::to_owned);
             document.set(&exclusive, Value::from(true));
         }
         let names = Names::new(&document, &vars, of_axes);
-        let mut cell = Cell {
+        let mut cell = Self {
             number,
             name,
-            label: self.label(number),
+            label,
             job_file: String::new(),
             spans: document.spans,
             varying,

@@ -8,15 +8,15 @@ use toml::{Table, Value};
 
 /// A job file. Keys are named as in messages: `run.command`.
 #[derive(Debug, Clone, PartialEq, Default)]
-pub(super) struct Document {
-    pub(super) values: Table,
+pub(in crate::learn) struct Document {
+    pub(in crate::learn) values: Table,
     /// Byte ranges in the matrix: of tables, and of what their keys hold.
-    pub(super) spans: BTreeMap<String, Range<usize>>,
+    pub(in crate::learn) spans: BTreeMap<String, Range<usize>>,
 }
 
 impl Document {
-    /// All of a matrix but the table `[bench]`. `plain` is the same text as values.
-    pub(super) fn from_matrix(document: &DeTable<'_>, plain: &Table) -> Self {
+    /// All of a matrix or a sweep but its own table, `[bench]` or `[sweep]`. `plain` is the same text as values.
+    pub(in crate::learn) fn without(own: &str, document: &DeTable<'_>, plain: &Table) -> Self {
         let mut spans = BTreeMap::new();
         for (table, value) in document {
             spans.insert(table.get_ref().to_string(), value.span());
@@ -30,7 +30,7 @@ impl Document {
             }
         }
         let mut values = plain.clone();
-        values.remove("bench");
+        values.remove(own);
         Self { values, spans }
     }
 
@@ -68,7 +68,7 @@ pub(super) fn key_at(text: &str, at: usize) -> Option<String> {
 }
 
 /// A value as text.
-pub(super) fn shown(value: &Value) -> String {
+pub(in crate::learn) fn shown(value: &Value) -> String {
     match value {
         Value::String(text) => text.clone(),
         Value::Array(items) => items.iter().map(shown).collect::<Vec<_>>().join(" "),
@@ -85,7 +85,7 @@ mod tests {
         let text = "[run]\ncommand = [\"a b\", \"\"\"c\nd\"\"\"]\nenv.X = \"1\"\n[bench]\nseed = 3\n[resources]\nnodes = 2\n";
         let (spans, _) = DeTable::parse_recoverable(text);
         let plain = toml::from_str(text).expect("valid");
-        let mut document = Document::from_matrix(spans.get_ref(), &plain);
+        let mut document = Document::without("bench", spans.get_ref(), &plain);
         assert_eq!(&text[document.spans["resources.nodes"].clone()], "2");
         let path = |text: &str| text.split('.').map(str::to_owned).collect::<Vec<_>>();
         document.set(&path("run.env.Y"), Value::from("2"));

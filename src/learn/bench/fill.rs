@@ -103,7 +103,7 @@ fn collect(name: &str, value: &Value, known: &mut Vec<(String, String)>) {
 }
 
 /// The names in a text's placeholders.
-pub(super) fn names_in(text: &str) -> Vec<&str> {
+pub(in crate::learn) fn names_in(text: &str) -> Vec<&str> {
     let (mut names, mut rest) = (Vec::new(), text);
     while let Some((_, name, after)) = placeholder(rest) {
         names.push(name);
@@ -137,8 +137,11 @@ mod tests {
         let text = "[run]\ncommand = [\"a\"]\nenv = { T = \"{{threads}}\" }\n[framework]\nname = \"jax\"\n\
                     [workload]\nbatch_size = 64\nmodel = \"m\"\n[image]\nname = \"i\"\n";
         let (spans, _) = toml::de::DeTable::parse_recoverable(text);
-        let document =
-            Document::from_matrix(spans.get_ref(), &toml::from_str(text).expect("valid"));
+        let document = Document::without(
+            "bench",
+            spans.get_ref(),
+            &toml::from_str(text).expect("valid"),
+        );
         Names::new(
             &document,
             &[("threads".into(), "2; rm -rf $HOME".into())],

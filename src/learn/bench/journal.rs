@@ -3,6 +3,7 @@
 
 use std::collections::BTreeMap;
 
+use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
 use super::measured::Measured;
@@ -34,10 +35,27 @@ impl Header {
     pub const FORMAT: u32 = 1;
 }
 
-/// A line of the journal.
+/// What a run of a matrix or a trial of a sweep came to.
+pub trait Settled {
+    /// Why it counts for nothing, if it does.
+    fn failure(&self) -> Option<&str>;
+
+    /// Whether a failure may have had nothing to do with what ran.
+    fn may_be_tried_again(&self) -> bool {
+        true
+    }
+}
+
+impl Settled for Measured {
+    fn failure(&self) -> Option<&str> {
+        self.failure.as_deref()
+    }
+}
+
+/// A line of the journal. `M`: what a run came to.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "what", rename_all = "snake_case")]
-pub enum Entry {
+pub enum Entry<M = Measured> {
     /// A job is about to be handed over.
     Begun {
         /// When, in Unix milliseconds UTC.
@@ -60,13 +78,13 @@ pub enum Entry {
         /// The run.
         run_id: RunId,
         /// What it measured.
-        measured: Box<Measured>,
+        measured: Box<M>,
     },
 }
 
 /// One start of a run of the matrix.
 #[derive(Debug, Clone, PartialEq, Serialize)]
-pub struct Try {
+pub struct Try<M = Measured> {
     /// The run.
     pub run_id: RunId,
     /// When it was begun, in Unix milliseconds UTC.
@@ -74,34 +92,58 @@ pub struct Try {
     /// When its end was seen, likewise; `None` while it is still running.
     pub over_at_ms: Option<u64>,
     /// What it measured; `None` while it is still running.
-    pub measured: Option<Measured>,
+    pub measured: Option<M>,
 }
 
 /// All that a journal holds.
-#[derive(Debug, Clone, PartialEq, Default)]
-pub struct Journal {
-    tries: BTreeMap<Slot, Vec<Try>>,
+#[derive(Debug, Clone, PartialEq)]
+pub struct Journal<M = Measured> {
+    tries: BTreeMap<Slot, Vec<Try<M>>>,
     slots: BTreeMap<RunId, Slot>,
-    /// Lines that could not be read: the last one may have been cut off.
-    pub unread: usize,
 }
 
-impl Journal {
-    /// Reads a journal.
-    #[must_use]
-    pub fn read(text: &str) -> Self {
-        let mut journal = Self::default();
-        for line in text.lines().filter(|line| !line.trim().is_empty()) {
-            match serde_json::from_str(line) {
-                Ok(entry) => journal.add(entry),
-                Err(_) => journal.unread += 1,
-            }
+impl<M> Default for Journal<M> {
+    fn default() -> Self {
+        Self {
+            tries: BTreeMap::new(),
+            slots: BTreeMap::new(),
         }
-        journal
     }
+}
+
+/// What follows from the lines of a journal.
+pub trait Lines: Default {
+    /// A line.
+    type Line: Serialize + DeserializeOwned;
 
     /// Takes a line in.
-    pub fn add(&mut self, entry: Entry) {
+    fn add(&mut self, line: Self::Line);
+
+    /// Reads a journal; also how many lines could not be read: the last one may have been cut off.
+    #[must_use]
+    fn read(text: &str) -> (Self, usize) {
+        let (mut lines, mut unread) = (Self::default(), 0);
+        for line in text.lines().filter(|line| !line.trim().is_empty()) {
+            match serde_json::from_str(line) {
+                Ok(line) => lines.add(line),
+                Err(_) => unread += 1,
+            }
+        }
+        (lines, unread)
+    }
+}
+
+impl<M: Settled + Serialize + DeserializeOwned> Lines for Journal<M> {
+    type Line = Entry<M>;
+
+    fn add(&mut self, line: Entry<M>) {
+        self.add(line);
+    }
+}
+
+impl<M: Settled> Journal<M> {
+    /// Takes a line in.
+    pub fn add(&mut self, entry: Entry<M>) {
         match entry {
             Entry::Begun {
                 at_ms,
@@ -139,18 +181,18 @@ impl Journal {
 
     /// The starts of a run of the matrix, oldest first.
     #[must_use]
-    pub fn tries(&self, slot: Slot) -> &[Try] {
+    pub fn tries(&self, slot: Slot) -> &[Try<M>] {
         self.tries.get(&slot).map_or(&[], Vec::as_slice)
     }
 
     /// The starts of all runs.
-    pub fn starts(&self) -> impl Iterator<Item = (Slot, &Try)> {
+    pub fn starts(&self) -> impl Iterator<Item = (Slot, &Try<M>)> {
         let all = self.tries.iter();
         all.flat_map(|(slot, tries)| tries.iter().map(|one| (*slot, one)))
     }
 
     /// Those that are still running.
-    pub fn going_on(&self) -> impl Iterator<Item = (Slot, &Try)> {
+    pub fn going_on(&self) -> impl Iterator<Item = (Slot, &Try<M>)> {
         self.starts().filter(|(_, one)| one.measured.is_none())
     }
 
@@ -159,19 +201,20 @@ impl Journal {
     pub fn is_done(&self, slot: Slot) -> bool {
         let tries = self.tries(slot);
         let measured = || tries.iter().filter_map(|one| one.measured.as_ref());
-        measured().any(|measured| measured.failure.is_none()) || measured().count() >= TRIES
+        measured().any(|one| one.failure().is_none() || !one.may_be_tried_again())
+            || measured().count() >= TRIES
     }
 
     /// What counts of a run of the matrix: the first success, else the last failure.
     #[must_use]
-    pub fn result(&self, slot: Slot) -> Option<(&Try, &Measured)> {
+    pub fn result(&self, slot: Slot) -> Option<(&Try<M>, &M)> {
         let measured = || {
             self.tries(slot)
                 .iter()
                 .filter_map(|one| Some((one, one.measured.as_ref()?)))
         };
         measured()
-            .find(|(_, measured)| measured.failure.is_none())
+            .find(|(_, measured)| measured.failure().is_none())
             .or_else(|| measured().next_back())
     }
 
@@ -227,7 +270,7 @@ mod tests {
             .iter()
             .map(|entry| serde_json::to_string(entry).expect("plain data"))
             .collect();
-        Journal::read(&lines.join("\n"))
+        Journal::read(&lines.join("\n")).0
     }
 
     #[test]
@@ -280,10 +323,11 @@ mod tests {
     fn a_line_that_was_cut_off_costs_itself_only() {
         let whole = serde_json::to_string(&begun(SLOT, 1)).expect("plain data");
         for cut in 1..whole.len() {
-            let journal = Journal::read(&format!("{whole}\n{}\n", &whole[..cut]));
-            assert_eq!((journal.unread, journal.tries(SLOT).len()), (1, 1), "{cut}");
+            let (journal, unread) =
+                Journal::<Measured>::read(&format!("{whole}\n{}\n", &whole[..cut]));
+            assert_eq!((unread, journal.tries(SLOT).len()), (1, 1), "{cut}");
         }
-        assert_eq!(Journal::read("\n\n{}\nnull\n").unread, 2);
+        assert_eq!(Journal::<Measured>::read("\n\n{}\nnull\n").1, 2);
         // An end without a begin, twice, is nobody's.
         assert_eq!(journal(&[over(9, None), over(9, None)]), Journal::default());
     }

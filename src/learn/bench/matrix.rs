@@ -95,13 +95,13 @@ fn read(
         }
         compares = pick::compares(compare, &axes, &mut faults);
     }
-    let base = Document::from_matrix(document, plain);
+    let base = Document::without("bench", document, plain);
     if let Some(array) = table_key(document, "resources", "array") {
         let message = "a matrix has no job arrays: each of its cells is a separate job";
         let hint = "take the line out; `bench.repeats` says how often a cell runs";
         faults.push(Problem::at(array, message).hinted(hint));
     }
-    let name = name.or_else(|| base_name(plain, stem, &mut faults));
+    let name = name.or_else(|| base_name("bench", plain, stem, &mut faults));
     let cells = if faults.is_empty() {
         expand(&axes, &excludes, &span, &mut faults)
     } else {
@@ -126,7 +126,7 @@ fn read(
     })
 }
 
-fn named(name: &str) -> Result<(), String> {
+pub(in crate::learn) fn named(name: &str) -> Result<(), String> {
     match name_problem(name) {
         Some(why) => Err(why),
         None if name.len() > MOST_NAME => Err(format!(
@@ -138,11 +138,16 @@ fn named(name: &str) -> Result<(), String> {
 }
 
 /// The job's name, else that of the file.
-fn base_name(plain: &toml::Table, stem: &str, faults: &mut Vec<Problem>) -> Option<String> {
+pub(in crate::learn) fn base_name(
+    own: &str,
+    plain: &toml::Table,
+    stem: &str,
+    faults: &mut Vec<Problem>,
+) -> Option<String> {
     let name = plain.get("name").and_then(Value::as_str).unwrap_or(stem);
     if let Err(why) = named(name) {
-        let problem = Problem::of_file(format!("`{name}` cannot name a matrix: it {why}"));
-        faults.push(problem.hinted("name it with `bench.name`"));
+        let problem = Problem::of_file(format!("`{name}` cannot be its name: it {why}"));
+        faults.push(problem.hinted(format!("name it with `{own}.name`")));
         return None;
     }
     Some(name.to_owned())
@@ -232,7 +237,7 @@ fn unused_variables(axes: &[Axis], base: &Document, faults: &mut Vec<Problem>) {
     }
 }
 
-fn gather(value: &Value, named: &mut BTreeSet<String>) {
+pub(in crate::learn) fn gather(value: &Value, named: &mut BTreeSet<String>) {
     match value {
         Value::String(text) => named.extend(names_in(text).into_iter().map(str::to_owned)),
         Value::Array(items) => items.iter().for_each(|item| gather(item, named)),

@@ -13,9 +13,12 @@ mod order;
 mod pick;
 
 pub use axis::{Axis, AxisValue};
+pub(super) use axis::{VARS, path_of, plain};
 pub use cell::Cell;
-pub use journal::{Entry, Header, Journal, TRIES, Try};
+pub(super) use document::{Document, shown};
+pub use journal::{Entry, Header, Journal, Lines, Settled, TRIES, Try};
 pub use matrix::{Matrix, parse};
+pub(super) use matrix::{base_name, gather, named};
 pub use measured::{Machine, Measured};
 pub use order::{Slot, order};
 pub use pick::Compare;

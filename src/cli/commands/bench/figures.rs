@@ -5,8 +5,8 @@ use std::borrow::Cow;
 use serde::Serialize;
 
 use crate::app::error::Error;
-use crate::app::matrix::BenchDir;
 use crate::app::session::Session;
+use crate::app::study::BenchDir;
 use crate::cli::table::{fitted, table};
 use crate::foundation::clock::now_ms;
 use crate::learn::bench::Matrix;

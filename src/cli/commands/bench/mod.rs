@@ -5,8 +5,8 @@ pub(crate) mod node;
 pub(crate) mod run;
 
 use crate::app::error::{Error, Kind};
-use crate::app::matrix::BenchDir;
 use crate::app::session::Session;
+use crate::app::study::BenchDir;
 use crate::cli::args::{BenchArgs, BenchShow, BenchVerb};
 use crate::learn::bench::parse;
 

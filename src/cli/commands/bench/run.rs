@@ -8,9 +8,9 @@ use super::figures::print;
 use crate::app::error::Error;
 use crate::app::exit_of_run::code_of_state;
 use crate::app::job::source::read;
-use crate::app::matrix::{BenchDir, Conductor, Order, Source, load_cell};
 use crate::app::progress::Display;
 use crate::app::session::Session;
+use crate::app::study::{Conductor, MatrixWork, Source, begin_matrix, load_cell};
 use crate::cli::args::BenchRun;
 use crate::cli::table::{fitted, table};
 use crate::job::{ArraySpec, JobState};
@@ -41,26 +41,15 @@ pub(crate) fn run(session: &Session, args: &BenchRun) -> Result<u8, Error> {
     if args.dry_run {
         return planned(session, &matrix, &source, repeats);
     }
-    let file = std::path::absolute(&args.file)?;
-    let order = Order {
-        matrix: &matrix,
-        text: &source.text,
-        file: &file,
-        scheduler: first.plan.scheduler,
-        repeats,
-        cells: &mut (0..matrix.len()).map(|number| {
-            matrix
-                .cell(number)
-                .map_err(|problems| source.error(problems))
-        }),
-    };
-    let mut bench = BenchDir::begin(session, order, args.restart)?;
+    let how = (first.plan.scheduler, repeats, args.restart);
+    let mut bench = begin_matrix(session, &matrix, &source, how)?;
     session.note(&format!(
         "{}, kept in {}",
         size(&matrix, repeats),
         bench.path().display()
     ));
-    let went_on = Conductor::new(session, &matrix, &source, &mut bench)?.run()?;
+    let work = MatrixWork::new(&matrix, &source, &mut bench);
+    let went_on = Conductor::new(session, work, matrix.max_jobs)?.run()?;
     let figures = print(session, &matrix, &bench)?;
     if !went_on {
         let mut failures = figures.cells.iter().flat_map(|cell| &cell.failures);

@@ -1,15 +1,13 @@
-//! Hands the runs of a matrix over, one after the other or several at a time, and waits for each.
+//! Hands the runs of a matrix or the trials of a sweep over, one after the other or several at a time, and waits for each.
 
-use std::collections::VecDeque;
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
-use super::dir::BenchDir;
+use crate::app::cancel::cancel;
 use crate::app::error::{Error, Kind, failure};
 use crate::app::interrupt;
 use crate::app::job::load::{Against, Job, JobRequest};
-use crate::app::job::source;
-use crate::app::job::submit;
+use crate::app::job::{source, submit};
 use crate::app::progress::Display;
 use crate::app::session::Session;
 use crate::app::times::seconds_between;
@@ -19,8 +17,8 @@ use crate::foundation::clock::now_ms;
 use crate::foundation::diagnostic::Problem;
 use crate::foundation::units::{counted, display_seconds};
 use crate::job::{JobState, RunId};
-use crate::learn::bench::{Entry, Matrix, Measured, Slot, TRIES, order};
-use crate::record::NodeState;
+use crate::learn::bench::{Cell, Entry, Journal, Settled, Slot, TRIES};
+use crate::record::{NodeState, Progress};
 
 /// Pauses between two questions to a scheduler, from the last hand-over on.
 const FIRST_PAUSE: Duration = Duration::from_secs(1);
@@ -32,7 +30,7 @@ const RECORD_PATIENCE: Duration = Duration::from_secs(10);
 /// Where the first runs all fail, the others would too.
 const HOPELESS: usize = 5;
 
-/// The matrix as a file.
+/// A matrix or a sweep as a file.
 pub(crate) struct Source {
     /// As the user named it.
     pub(crate) file: PathBuf,
@@ -41,7 +39,7 @@ pub(crate) struct Source {
 }
 
 impl Source {
-    /// Problems of the matrix.
+    /// Problems of the file.
     pub(crate) fn error(&self, problems: Vec<Problem>) -> Error {
         Error::in_file(
             Kind::JobFile,
@@ -50,104 +48,116 @@ impl Source {
             problems,
         )
     }
+
+    /// A cell or trial as a job, checked as `dlrun check` does.
+    pub(crate) fn load(
+        &self,
+        session: &Session,
+        cell: Result<Cell, Vec<Problem>>,
+    ) -> Result<Job, Error> {
+        let cell = cell.map_err(|problems| self.error(problems))?;
+        let read = source::Source::of_cell(&self.file, &self.text, cell);
+        let request = JobRequest {
+            file: self.file.clone(),
+            no_check: self.no_check,
+            ..JobRequest::default()
+        };
+        Job::of_source(session, &read, &request, Against::Site)
+    }
 }
 
-/// A cell as a job, checked as `dlrun check` does.
-pub(crate) fn load_cell(
-    session: &Session,
-    matrix: &Matrix,
-    source: &Source,
-    number: usize,
-) -> Result<Job, Error> {
-    let cell = matrix
-        .cell(number)
-        .map_err(|problems| source.error(problems))?;
-    let read = source::Source::of_cell(&source.file, &source.text, cell);
-    let request = JobRequest {
-        file: source.file.clone(),
-        no_check: source.no_check,
-        ..JobRequest::default()
-    };
-    Job::of_source(session, &read, &request, Against::Site)
+/// What is conducted: which run comes next, what one came to, and which is not worth going on with.
+pub(crate) trait Work {
+    /// What a run came to.
+    type Outcome: Settled + Clone;
+    /// `matrix`.
+    const NOUN: &'static str;
+
+    fn name(&self) -> &str;
+    fn journal(&self) -> &Journal<Self::Outcome>;
+    /// Adds a line to the journal.
+    fn note(&mut self, entry: Entry<Self::Outcome>) -> Result<(), Error>;
+    /// The next run to hand over, while those of `in_flight` are under way.
+    fn next(&mut self, in_flight: &[Slot]) -> Result<Option<Slot>, Error>;
+    fn job(&self, session: &Session, slot: Slot) -> Result<Job, Error>;
+    /// A run is over that must run again.
+    fn again(&mut self, slot: Slot);
+    /// Looks at a run under way; true: it is to be cancelled.
+    fn is_given_up(&mut self, _slot: Slot, _progress: &Progress) -> Result<bool, Error> {
+        Ok(false)
+    }
+    fn outcome(&self, slot: Slot, tracked: &Tracked) -> Self::Outcome;
+    fn lost(&self, why: &str) -> Self::Outcome;
+    /// What a run is called, and what it came to.
+    fn label(&self, slot: Slot) -> String;
+    fn result_text(&self, outcome: &Self::Outcome) -> String;
+    /// Runs that are over of how many, while so many are under way.
+    fn done(&self, in_flight: usize) -> (usize, usize);
+    /// How the command is called that shows what is known.
+    fn verb(&self) -> &'static str;
 }
 
-/// A run of the matrix that was handed over.
+/// A run that was handed over.
 struct Flight {
     slot: Slot,
     begun_at_ms: u64,
     watched: Watched,
     /// Since when it has ended well without its last record.
     ended_since: Option<Instant>,
+    is_given_up: bool,
 }
 
-/// What runs a matrix.
-pub(crate) struct Conductor<'a> {
+impl Flight {
+    fn new(slot: Slot, begun_at_ms: u64, watched: Watched) -> Self {
+        Self {
+            slot,
+            begun_at_ms,
+            watched,
+            ended_since: None,
+            is_given_up: false,
+        }
+    }
+}
+
+/// What runs a matrix or a sweep.
+pub(crate) struct Conductor<'a, W: Work> {
     session: &'a Session,
-    matrix: &'a Matrix,
-    source: &'a Source,
-    bench: &'a mut BenchDir,
+    work: W,
     tracker: Tracker<'a>,
     display: Display,
     max_jobs: usize,
-    queue: VecDeque<Slot>,
     flights: Vec<Flight>,
-    total: usize,
 }
 
-impl<'a> Conductor<'a> {
-    /// Takes up what was begun; what is not done yet is queued.
-    pub(crate) fn new(
-        session: &'a Session,
-        matrix: &'a Matrix,
-        source: &'a Source,
-        bench: &'a mut BenchDir,
-    ) -> Result<Self, Error> {
-        let slots = order(matrix.len(), bench.header.repeats, matrix.seed);
-        let tracker = Tracker::open(session)?;
+impl<'a, W: Work> Conductor<'a, W> {
+    /// Takes up what was begun.
+    pub(crate) fn new(session: &'a Session, work: W, max_jobs: u32) -> Result<Self, Error> {
         let mut conductor = Self {
             session,
-            matrix,
-            source,
-            bench,
-            tracker,
+            work,
+            tracker: Tracker::open(session)?,
             display: Display::new(session.output),
-            max_jobs: matrix.max_jobs as usize,
-            queue: VecDeque::new(),
+            max_jobs: max_jobs as usize,
             flights: Vec::new(),
-            total: slots.len(),
         };
         conductor.take_up()?;
-        let in_flight: Vec<Slot> = conductor.flights.iter().map(|flight| flight.slot).collect();
-        for slot in slots {
-            if !in_flight.contains(&slot) && !conductor.bench.journal.is_done(slot) {
-                conductor.queue.push_back(slot);
-            }
-        }
         Ok(conductor)
     }
 
     /// The jobs of a command before that was killed or interrupted. One without a record never got to its scheduler: the
     /// record is written before the hand-over.
     fn take_up(&mut self) -> Result<(), Error> {
-        let going_on: Vec<(Slot, RunId, u64)> = self
-            .bench
-            .journal
+        let journal = self.work.journal();
+        let going_on: Vec<(Slot, RunId, u64)> = journal
             .going_on()
             .map(|(slot, one)| (slot, one.run_id.clone(), one.begun_at_ms))
             .collect();
         for (slot, run_id, begun_at_ms) in going_on {
             match Watched::of_run(&self.tracker, &run_id) {
-                Ok(watched) => {
-                    self.flights.push(Flight {
-                        slot,
-                        begun_at_ms,
-                        watched,
-                        ended_since: None,
-                    });
-                }
+                Ok(watched) => self.flights.push(Flight::new(slot, begun_at_ms, watched)),
                 Err(_) => {
                     let _ = self.tracker.state.remove_run(&run_id);
-                    self.bench.note(Entry::Withdrawn { run_id })?;
+                    self.work.note(Entry::Withdrawn { run_id })?;
                 }
             }
         }
@@ -166,7 +176,8 @@ impl<'a> Conductor<'a> {
         let mut hopeless = false;
         loop {
             while !hopeless && self.flights.len() < self.max_jobs && !interrupt::has_come() {
-                let Some(slot) = self.queue.pop_front() else {
+                let slots: Vec<Slot> = self.flights.iter().map(|flight| flight.slot).collect();
+                let Some(slot) = self.work.next(&slots)? else {
                     break;
                 };
                 self.begin(slot)?;
@@ -194,12 +205,6 @@ impl<'a> Conductor<'a> {
         }
     }
 
-    /// Runs that are over.
-    fn done(&self) -> usize {
-        let left = self.queue.len() + self.flights.len();
-        self.total.saturating_sub(left)
-    }
-
     fn is_local(&self) -> bool {
         self.flights.iter().all(|flight| flight.watched.local)
     }
@@ -214,11 +219,11 @@ impl<'a> Conductor<'a> {
 
     /// Notes a run and hands it over. Whoever is killed in between finds the note, and no run under its id.
     fn begin(&mut self, slot: Slot) -> Result<(), Error> {
-        let mut job = load_cell(self.session, self.matrix, self.source, slot.cell)?;
+        let mut job = self.work.job(self.session, slot)?;
         submit::prepare(self.session, &job)?;
         job.build_image(self.session)?;
         let (run_id, begun_at_ms) = (submit::new_run_id()?, now_ms());
-        self.bench.note(Entry::Begun {
+        self.work.note(Entry::Begun {
             at_ms: begun_at_ms,
             slot,
             run_id: run_id.clone(),
@@ -226,20 +231,15 @@ impl<'a> Conductor<'a> {
         match submit::submit(self.session, &job, run_id.clone()) {
             Ok((record, _)) => {
                 let watched = Watched::new(&record, &job.plan);
-                self.flights.push(Flight {
-                    slot,
-                    begun_at_ms,
-                    watched,
-                    ended_since: None,
-                });
+                self.flights.push(Flight::new(slot, begun_at_ms, watched));
                 Ok(())
             }
             Err(error) => {
                 // Where its directory is still there it may be queued all the same.
                 if self.tracker.state.run(&run_id).is_err() {
-                    self.bench.note(Entry::Withdrawn { run_id })?;
+                    self.work.note(Entry::Withdrawn { run_id })?;
                 }
-                Err(error.hinted("the same command continues the matrix"))
+                Err(error.hinted(format!("the same command continues the {}", W::NOUN)))
             }
         }
     }
@@ -253,9 +253,22 @@ impl<'a> Conductor<'a> {
             .collect();
         for tracked in self.tracker.refresh(&due, false)? {
             let is_meant = |flight: &&mut Flight| flight.watched.run_id == tracked.record.run_id;
-            if let Some(flight) = self.flights.iter_mut().find(is_meant) {
-                flight.watched.look(tracked);
+            let Some(flight) = self.flights.iter_mut().find(is_meant) else {
+                continue;
+            };
+            let progress = flight.watched.progress(&tracked);
+            if !flight.is_given_up && self.work.is_given_up(flight.slot, &progress)? {
+                flight.is_given_up = true;
+                // One that has just ended by itself needs none.
+                let ended = tracked.status.state.is_final();
+                let cancelled =
+                    (!ended).then(|| cancel(self.session, &self.tracker, &tracked.record, None));
+                if let Some(Err(error)) = cancelled {
+                    self.session
+                        .warning(&format!("a run was not cancelled: {}", error.message()));
+                }
             }
+            flight.watched.look(tracked);
         }
         let mut over = Vec::new();
         let mut going_on = Vec::new();
@@ -275,84 +288,80 @@ impl<'a> Conductor<'a> {
         let Some(tracked) = &flight.watched.over else {
             return Ok(());
         };
-        let nodes = &tracked.reading.outcome.nodes;
-        let measured = match tracked.status.state {
-            JobState::Unknown => Measured::lost("nobody can say what became of it"),
-            _ => Measured::new(&tracked.record, &tracked.status, nodes, self.matrix.warm_up),
+        let outcome = match tracked.status.state {
+            JobState::Unknown => self.work.lost("nobody can say what became of it"),
+            _ => self.work.outcome(flight.slot, tracked),
         };
         let (slot, at_ms) = (flight.slot, now_ms());
         let turnaround = seconds_between(flight.begun_at_ms, at_ms);
         let run_id = tracked.record.run_id.clone();
-        let entry = Entry::Over {
+        self.work.note(Entry::Over {
             at_ms,
             run_id: run_id.clone(),
-            measured: Box::new(measured.clone()),
-        };
-        self.bench.note(entry)?;
-        if !self.bench.journal.is_done(slot) {
-            self.queue.push_back(slot);
+            measured: Box::new(outcome.clone()),
+        })?;
+        if !self.work.journal().is_done(slot) {
+            self.work.again(slot);
         }
         self.display
-            .line(&self.end_line(slot, &run_id, &measured, turnaround));
+            .line(&self.end_line(slot, &run_id, &outcome, turnaround));
         Ok(())
     }
 
-    /// A line that stays: which run of how many, of which cell, what it measured.
-    fn end_line(&self, slot: Slot, run_id: &RunId, measured: &Measured, turnaround: f64) -> String {
-        let label = self.matrix.label(slot.cell);
-        let what = match (&measured.failure, measured.epoch_seconds) {
-            (None, Some(seconds)) => format!(
-                "{} an epoch, of {}",
-                display_seconds(seconds),
-                measured.epochs
-            ),
-            (failure, _) => {
-                let why = failure.as_deref().unwrap_or("nothing measured");
-                let again = if self.bench.journal.tries(slot).len() < TRIES {
-                    "; it is tried again"
-                } else {
-                    ""
-                };
-                format!("{why}{again}")
+    /// A line that stays: which run of how many, what it is, what it came to.
+    fn end_line(
+        &self,
+        slot: Slot,
+        run_id: &RunId,
+        outcome: &W::Outcome,
+        turnaround: f64,
+    ) -> String {
+        let what = match outcome.failure() {
+            None => self.work.result_text(outcome),
+            Some(why)
+                if !self.work.journal().is_done(slot)
+                    && self.work.journal().tries(slot).len() < TRIES =>
+            {
+                format!("{why}; it is tried again")
             }
+            Some(why) => why.to_owned(),
         };
-        let done = self.done();
+        let (done, total) = self.work.done(self.flights.len());
         let took = display_seconds(turnaround);
-        let repeat = slot.repeat + 1;
-        let short = &run_id.as_str()[..6];
-        format!(
-            "[{done}/{}] {label}, repeat {repeat}: {what} (run {short}, {took})",
-            self.total
-        )
+        let (label, short) = (self.work.label(slot), &run_id.as_str()[..6]);
+        format!("[{done}/{total}] {label}: {what} (run {short}, {took})")
     }
 
-    /// The state of the matrix, on a terminal.
+    /// How far it is, on a terminal.
     fn show_progress(&mut self) {
         if !self.display.is_lively() {
             return;
         }
-        let done = self.done();
+        let (done, total) = self.work.done(self.flights.len());
         let first = self
             .flights
             .first()
-            .map(|flight| self.matrix.label(flight.slot.cell))
+            .map(|flight| self.work.label(flight.slot))
             .unwrap_or_default();
         let jobs = match self.flights.len() {
             0 | 1 => first,
             more => format!("{more} jobs, the first: {first}"),
         };
-        let text = format!("{done}/{} over; {jobs}", self.total);
+        let text = format!("{done}/{total} over; {jobs}");
         self.display.now(&text, false);
     }
 
     /// Says whether nothing has ever succeeded and enough has failed.
     fn is_hopeless(&self) -> bool {
-        let starts = self.bench.journal.starts();
-        let measured: Vec<&Measured> = starts
+        let starts = self.work.journal().starts();
+        let measured: Vec<&W::Outcome> = starts
             .filter_map(|(_, one)| one.measured.as_ref())
             .collect();
-        let is_failure = |measured: &&Measured| measured.failure.is_some();
-        !self.queue.is_empty() && measured.len() >= HOPELESS && measured.iter().all(is_failure)
+        let (done, total) = self.work.done(self.flights.len());
+        let is_failure = |outcome: &&W::Outcome| outcome.failure().is_some();
+        done + self.flights.len() < total
+            && measured.len() >= HOPELESS
+            && measured.iter().all(is_failure)
     }
 
     fn interrupted(&self) -> Error {
@@ -362,19 +371,19 @@ impl<'a> Conductor<'a> {
             .map(|flight| &flight.watched.run_id.as_str()[..6])
             .collect();
         let error = failure!(TryAgain, "interrupted; still running: {}", ids.join(", "));
-        let done = self.done();
+        let (done, total) = self.work.done(self.flights.len());
         error
             .hinted(format!(
-                "{done} of {} runs are over; the same command continues",
-                self.total
+                "{done} of {total} runs are over; the same command continues"
             ))
             .hinted(format!(
                 "`dlrun cancel {}` ends what is queued",
                 ids.join(" ")
             ))
             .hinted(format!(
-                "`dlrun bench show {}` shows what is measured",
-                self.matrix.name
+                "`dlrun {} show {}` shows what is measured",
+                self.work.verb(),
+                self.work.name()
             ))
     }
 }

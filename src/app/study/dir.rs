@@ -1,12 +1,10 @@
-//! What is kept of a matrix, in `benches/NAME-HASH` of the state directory: the matrix itself, a head, and a journal. The hash
-//! is that of all job files that it makes, so that a matrix of which a cell was changed is another one.
+//! What is kept of a matrix, in `benches/NAME-HASH` of the state directory, or of a sweep, in `sweeps/NAME`: its file, a head, and
+//! a journal. The hash is that of all job files that a matrix makes, so that one of which a cell was changed is another one.
 
 use std::collections::BTreeSet;
 use std::fs::File;
 use std::io::{Read, Seek, SeekFrom, Write};
 use std::path::{Path, PathBuf};
-
-use sha2::{Digest, Sha256};
 
 use crate::app::error::{Error, Kind, failure};
 use crate::app::progress::in_brackets;
@@ -15,57 +13,82 @@ use crate::foundation::clock::now_ms;
 use crate::foundation::diagnostic::chain;
 use crate::foundation::lock::{Lock, acquire_now};
 use crate::foundation::private::{PrivateDir, if_there};
-use crate::foundation::units::hex;
 use crate::job::SchedulerKind;
-use crate::learn::bench::{Cell, Entry, Header, Journal, Matrix};
+use crate::learn::bench::{Header, Journal, Lines};
+use crate::learn::sweep::Study;
 
-const BENCHES: &str = "benches";
 const HEAD: &str = "bench.json";
-const MATRIX: &str = "matrix.toml";
 const JOURNAL: &str = "journal.jsonl";
 const LOCK: &str = "lock";
 /// Bytes of a journal at most: a line of some hundred for each start of 100,000 runs.
 const MOST_JOURNAL: usize = 512 << 20;
 const MOST_HEAD: usize = 1 << 20;
-/// Hexadecimal digits of the hash.
-const DIGITS: usize = 12;
+
+/// What has a journal: where it is kept, and what it is called.
+pub(crate) trait Kept: Lines {
+    /// The directory of all of them.
+    const ALL: &'static str;
+    /// The name of its file there.
+    const FILE: &'static str;
+    /// What it is, and the verb that runs it.
+    const NOUN: &'static str;
+    const VERB: &'static str;
+}
+
+impl Kept for Journal {
+    const ALL: &'static str = "benches";
+    const FILE: &'static str = "matrix.toml";
+    const NOUN: &'static str = "matrix";
+    const VERB: &'static str = "bench";
+}
+
+impl Kept for Study {
+    const ALL: &'static str = "sweeps";
+    const FILE: &'static str = "sweep.toml";
+    const NOUN: &'static str = "sweep";
+    const VERB: &'static str = "sweep";
+}
 
 /// What is kept of a matrix.
-pub(crate) struct BenchDir {
+pub(crate) type BenchDir = StudyDir<Journal>;
+
+/// What is kept of a matrix or a sweep.
+pub(crate) struct StudyDir<J: Kept> {
     dir: PrivateDir,
     /// The directory's name.
     pub(crate) id: String,
     pub(crate) header: Header,
-    pub(crate) journal: Journal,
+    pub(crate) journal: J,
     /// Open to add to, and the right to do so; of a matrix that is only looked at neither.
     writer: Option<(File, Lock)>,
 }
 
-/// What a matrix is begun or continued with.
+/// What a matrix or sweep is begun or continued with.
 pub(crate) struct Order<'a> {
-    pub(crate) matrix: &'a Matrix,
-    /// The matrix as it was read.
+    pub(crate) name: &'a str,
+    /// The name of its directory.
+    pub(crate) id: String,
+    /// Its file as it was read.
     pub(crate) text: &'a str,
     /// Absolute.
     pub(crate) file: &'a Path,
     pub(crate) scheduler: SchedulerKind,
     pub(crate) repeats: u32,
-    /// All job files that it makes.
-    pub(crate) cells: &'a mut dyn Iterator<Item = Result<Cell, Error>>,
 }
 
-impl BenchDir {
-    /// Begins a matrix or continues it; nobody else may be at it. `restart`: what was measured before is set aside.
+impl<J: Kept> StudyDir<J> {
+    /// Begins or continues; nobody else may be at it. `restart`: what was measured before is set aside. `may_continue` looks at the
+    /// file that was run before.
     pub(crate) fn begin(
         session: &Session,
-        mut order: Order<'_>,
+        order: Order<'_>,
         restart: bool,
+        may_continue: impl FnOnce(&str) -> Result<(), Error>,
     ) -> Result<Self, Error> {
-        let name = order.matrix.name.clone();
-        let id = format!("{name}-{}", hash(&mut order)?);
+        let (name, id) = (order.name.to_owned(), order.id);
         let state = session.state()?;
-        let dir = PrivateDir::create(&state.path().join(BENCHES))?.ensure_dir(&id)?;
-        let lock = lock(session, &dir, &name)?;
+        let dir = PrivateDir::create(&state.path().join(J::ALL))?.ensure_dir(&id)?;
+        let lock = lock::<J>(session, &dir, &name)?;
         let kept = read_header(&dir)?;
         let journal_is_there = if_there(dir.open_file(JOURNAL))?.is_some();
         let mut header = Header {
@@ -85,12 +108,16 @@ impl BenchDir {
                     dir.path().join(aside).display()
                 ));
             }
-            Some(kept) if !restart => header.began_at_ms = kept.began_at_ms,
+            Some(kept) if !restart => {
+                let before = dir.read(J::FILE, MOST_HEAD)?;
+                may_continue(&String::from_utf8_lossy(&before))?;
+                header.began_at_ms = kept.began_at_ms;
+            }
             _ => {}
         }
         let text = serde_json::to_vec_pretty(&header)
             .map_err(|error| Error::new(Kind::Internal, error))?;
-        dir.replace(MATRIX, order.text.as_bytes())?;
+        dir.replace(J::FILE, order.text.as_bytes())?;
         dir.replace(HEAD, &text)?;
         let journal = read_journal(session, &dir)?;
         let file = open_journal(&dir)?;
@@ -106,16 +133,16 @@ impl BenchDir {
 
     /// What is kept of a matrix of this name, or under this id; of several the one that was begun last. Also its text.
     pub(crate) fn find(session: &Session, wanted: Option<&str>) -> Result<(Self, String), Error> {
-        let path = session.existing_state()?.path().join(BENCHES);
+        let path = session.existing_state()?.path().join(J::ALL);
         let nothing = || {
             let what = wanted.map_or_else(
-                || "no matrix was measured".to_owned(),
-                |name| format!("no matrix `{name}` was measured"),
+                || format!("no {} was run", J::NOUN),
+                |name| format!("no {} `{name}` was run", J::NOUN),
             );
             Error::new(Kind::Missing, what)
         };
         let Some(benches) = if_there(PrivateDir::open(&path))? else {
-            return Err(nothing().hinted("`dlrun bench run FILE` measures one"));
+            return Err(nothing().hinted(format!("`dlrun {} run FILE` runs one", J::VERB)));
         };
         let mut found: Option<(PrivateDir, String, Header)> = None;
         let mut names = BTreeSet::new();
@@ -140,14 +167,14 @@ impl BenchDir {
         }
         let Some((dir, id, header)) = found else {
             let names: Vec<String> = names.into_iter().collect();
-            return Err(nothing().hinted(format!("measured were: {}", names.join(", "))));
+            return Err(nothing().hinted(format!("there are: {}", names.join(", "))));
         };
-        let text = dir.read(MATRIX, 1 << 20)?;
+        let text = dir.read(J::FILE, MOST_HEAD)?;
         let text = String::from_utf8(text).map_err(|_| {
             failure!(
                 Data,
                 "`{}` is not UTF-8 text",
-                dir.path().join(MATRIX).display()
+                dir.path().join(J::FILE).display()
             )
         })?;
         let journal = read_journal(session, &dir)?;
@@ -169,7 +196,7 @@ impl BenchDir {
     }
 
     /// Adds a line to the journal; it is on the disk before this returns.
-    pub(crate) fn note(&mut self, entry: Entry) -> Result<(), Error> {
+    pub(crate) fn note(&mut self, entry: J::Line) -> Result<(), Error> {
         let Some((file, _)) = &mut self.writer else {
             return Err(failure!(Internal, "a journal that is only read"));
         };
@@ -180,51 +207,38 @@ impl BenchDir {
             .and_then(|()| file.sync_data())
             .map_err(|error| {
                 let path = self.dir.path().join(JOURNAL);
-                failure!(CannotWrite, "cannot write `{}`: {error}", path.display())
-                    .hinted("submitted jobs continue; the same command continues the matrix")
+                failure!(CannotWrite, "cannot write `{}`: {error}", path.display()).hinted(format!(
+                    "submitted jobs continue; the same command continues the {}",
+                    J::NOUN
+                ))
             })?;
         self.journal.add(entry);
         Ok(())
     }
 }
 
-fn lock(session: &Session, dir: &PrivateDir, name: &str) -> Result<Lock, Error> {
+fn lock<J: Kept>(session: &Session, dir: &PrivateDir, name: &str) -> Result<Lock, Error> {
     let path = dir.path().join(LOCK);
     let lock = acquire_now(&path)
         .map_err(|error| failure!(CannotWrite, "cannot lock `{}`: {error}", path.display()))?;
     match lock {
         Ok(lock) => {
             if !lock.is_exclusive() {
-                session.warning("the file system has no locks: run this matrix once at a time");
+                let noun = J::NOUN;
+                session.warning(&format!(
+                    "the file system has no locks: run this {noun} once at a time"
+                ));
             }
             Ok(lock)
         }
         Err(owner) => {
             let who = in_brackets(owner.as_ref());
             Err(
-                failure!(TryAgain, "another dlrun{who} runs the matrix `{name}`")
-                    .hinted("`dlrun bench show` shows how far it is"),
+                failure!(TryAgain, "another dlrun{who} runs the {} `{name}`", J::NOUN)
+                    .hinted(format!("`dlrun {} show` shows how far it is", J::VERB)),
             )
         }
     }
-}
-
-/// The hash of what decides the measurements: where relative paths begin, the scheduler, the epochs that are left out, and all
-/// job files.
-fn hash(order: &mut Order<'_>) -> Result<String, Error> {
-    let mut hasher = Sha256::new();
-    let mut part = |bytes: &[u8]| {
-        hasher.update((bytes.len() as u64).to_le_bytes());
-        hasher.update(bytes);
-    };
-    let dir = order.file.parent().unwrap_or(Path::new("/"));
-    part(dir.as_os_str().as_encoded_bytes());
-    part(order.scheduler.as_str().as_bytes());
-    part(&order.matrix.warm_up.to_le_bytes());
-    for cell in &mut *order.cells {
-        part(cell?.job_file.as_bytes());
-    }
-    Ok(hex(&hasher.finalize())[..DIGITS].to_owned())
 }
 
 fn read_header(dir: &PrivateDir) -> Result<Option<Header>, Error> {
@@ -246,14 +260,13 @@ fn read_header(dir: &PrivateDir) -> Result<Option<Header>, Error> {
     Ok(Some(header))
 }
 
-fn read_journal(session: &Session, dir: &PrivateDir) -> Result<Journal, Error> {
+fn read_journal<J: Kept>(session: &Session, dir: &PrivateDir) -> Result<J, Error> {
     let Some(bytes) = if_there(dir.read(JOURNAL, MOST_JOURNAL))? else {
-        return Ok(Journal::default());
+        return Ok(J::default());
     };
-    let journal = Journal::read(&String::from_utf8_lossy(&bytes));
-    if journal.unread > 0 {
+    let (journal, unread) = J::read(&String::from_utf8_lossy(&bytes));
+    if unread > 0 {
         let path = dir.path().join(JOURNAL);
-        let unread = journal.unread;
         session.warning(&format!(
             "{unread} lines of `{}` cannot be read and count for nothing",
             path.display()

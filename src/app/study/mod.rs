@@ -1,0 +1,11 @@
+//! Matrices and sweeps while they run: their state on disk, what each lets run next, and the jobs at work.
+
+mod conduct;
+mod dir;
+mod matrix;
+mod sweep;
+
+pub(crate) use conduct::{Conductor, Source};
+pub(crate) use dir::{BenchDir, StudyDir};
+pub(crate) use matrix::{MatrixWork, begin_matrix, load_cell};
+pub(crate) use sweep::{SweepWork, begin_sweep, has_result, load_trial};

@@ -1,0 +1,311 @@
+//! A sweep as work: the sampler proposes trials, the rule stops some, the journal holds all of it.
+
+use std::collections::BTreeMap;
+
+use toml::Value;
+
+use super::conduct::{Source, Work};
+use super::dir::{Order, StudyDir};
+use crate::app::error::Error;
+use crate::app::job::load::Job;
+use crate::app::session::Session;
+use crate::app::track::Tracked;
+use crate::foundation::diagnostic::Problem;
+use crate::foundation::units::counted;
+use crate::job::SchedulerKind;
+use crate::learn::bench::{Entry, Journal, Settled, Slot};
+use crate::learn::sweep::{Note, Outcome, Sampler, Stopping, Study, Sweep, parse, value_at};
+use crate::record::Progress;
+
+/// A trial runs once; there are no repeats of it.
+const ONE: u32 = 0;
+
+/// A trial as a job.
+pub(crate) fn load_trial(
+    session: &Session,
+    sweep: &Sweep,
+    source: &Source,
+    number: usize,
+    values: &BTreeMap<String, Value>,
+) -> Result<Job, Error> {
+    source.load(session, sweep.trial(number, values))
+}
+
+/// Begins a sweep or continues it. Only its budget may differ from what was run before.
+pub(crate) fn begin_sweep(
+    session: &Session,
+    sweep: &Sweep,
+    source: &Source,
+    (scheduler, restart): (SchedulerKind, bool),
+) -> Result<StudyDir<Study>, Error> {
+    let file = std::path::absolute(&source.file)?;
+    let order = Order {
+        name: &sweep.name,
+        id: sweep.name.clone(),
+        text: &source.text,
+        file: &file,
+        scheduler,
+        repeats: 1,
+    };
+    StudyDir::begin(session, order, restart, |before| {
+        let is_same =
+            parse(before, &sweep.name).is_ok_and(|before| before.searches_the_same(sweep));
+        if is_same {
+            return Ok(());
+        }
+        let message = format!(
+            "the sweep `{}` was begun with another file; this line is new",
+            sweep.name
+        );
+        let problem = Problem {
+            span: Some(first_difference(before, &source.text)),
+            ..Problem::of_file(message)
+        };
+        let hint = "take the change back, give it another `sweep.name`, or begin again with --restart; `trials`, `node_hours` \
+                    and `max_jobs` may change";
+        Err(source.error(vec![problem.hinted(hint)]))
+    })
+}
+
+/// The first line of a text that another one lacks.
+fn first_difference(before: &str, now: &str) -> std::ops::Range<usize> {
+    let mut begin = 0;
+    for line in now.split_inclusive('\n') {
+        let text = line.trim();
+        if !text.is_empty() && !before.lines().any(|known| known.trim() == text) {
+            return begin..begin + line.trim_end().len();
+        }
+        begin += line.len();
+    }
+    0..0
+}
+
+/// A sweep under way.
+pub(crate) struct SweepWork<'a> {
+    sweep: &'a Sweep,
+    source: &'a Source,
+    dir: &'a mut StudyDir<Study>,
+    sampler: Sampler<'a>,
+    stopping: Stopping,
+    /// Trials that were proposed and have no job.
+    open: Vec<Slot>,
+}
+
+impl<'a> SweepWork<'a> {
+    /// Takes in what the journal holds.
+    pub(crate) fn new(sweep: &'a Sweep, source: &'a Source, dir: &'a mut StudyDir<Study>) -> Self {
+        let (mut sampler, mut stopping) = (Sampler::new(sweep), Stopping::new(sweep));
+        let study = &dir.journal;
+        let going_on: Vec<Slot> = study.journal.going_on().map(|(slot, _)| slot).collect();
+        let mut open = Vec::new();
+        for trial in study.trials() {
+            let slot = Slot {
+                cell: trial.number,
+                repeat: ONE,
+            };
+            match trial.outcome {
+                Some(outcome) => sampler.tell(trial.values, outcome.value),
+                None if !going_on.contains(&slot) => open.push(slot),
+                None => {}
+            }
+        }
+        for (rung, value) in &study.reached {
+            stopping.reach(*rung, *value);
+        }
+        open.reverse();
+        Self {
+            sweep,
+            source,
+            dir,
+            sampler,
+            stopping,
+            open,
+        }
+    }
+
+    fn values(&self, slot: Slot) -> BTreeMap<String, Value> {
+        self.dir
+            .journal
+            .values(slot.cell)
+            .cloned()
+            .unwrap_or_default()
+    }
+
+    /// Whether the budget has room for one more trial.
+    fn has_budget(&self) -> bool {
+        let study = &self.dir.journal;
+        let has_hours = self
+            .sweep
+            .node_hours
+            .is_none_or(|most| study.node_hours() < most);
+        has_hours && study.next_number() < self.sweep.trials as usize
+    }
+}
+
+impl Work for SweepWork<'_> {
+    type Outcome = Outcome;
+    const NOUN: &'static str = "sweep";
+
+    fn name(&self) -> &str {
+        &self.sweep.name
+    }
+
+    fn journal(&self) -> &Journal<Outcome> {
+        &self.dir.journal.journal
+    }
+
+    fn note(&mut self, entry: Entry<Outcome>) -> Result<(), Error> {
+        let ended = match &entry {
+            Entry::Over {
+                run_id, measured, ..
+            } => Some((run_id.clone(), measured.clone())),
+            Entry::Withdrawn { run_id } => {
+                let starts = self.dir.journal.journal.starts();
+                let slot = starts
+                    .filter(|(_, one)| one.run_id == *run_id)
+                    .map(|(slot, _)| slot)
+                    .next();
+                self.open.extend(slot);
+                None
+            }
+            Entry::Begun { .. } => None,
+        };
+        self.dir.note(Note::Job(entry))?;
+        let Some((run_id, outcome)) = ended else {
+            return Ok(());
+        };
+        let journal = &self.dir.journal.journal;
+        let slot = journal
+            .starts()
+            .find(|(_, one)| one.run_id == run_id)
+            .map(|(slot, _)| slot);
+        if let Some(slot) = slot.filter(|slot| journal.is_done(*slot)) {
+            let values = self.values(slot);
+            self.sampler.tell(&values, outcome.value);
+        }
+        Ok(())
+    }
+
+    fn next(&mut self, _in_flight: &[Slot]) -> Result<Option<Slot>, Error> {
+        if let Some(slot) = self.open.pop() {
+            return Ok(Some(slot));
+        }
+        if !self.has_budget() {
+            return Ok(None);
+        }
+        let number = self.dir.journal.next_number();
+        let Some(values) = self.sampler.propose(number) else {
+            return Ok(None);
+        };
+        self.dir.note(Note::Proposed {
+            proposed: number,
+            values,
+        })?;
+        Ok(Some(Slot {
+            cell: number,
+            repeat: ONE,
+        }))
+    }
+
+    fn job(&self, session: &Session, slot: Slot) -> Result<Job, Error> {
+        load_trial(
+            session,
+            self.sweep,
+            self.source,
+            slot.cell,
+            &self.values(slot),
+        )
+    }
+
+    fn again(&mut self, slot: Slot) {
+        self.open.push(slot);
+    }
+
+    fn is_given_up(&mut self, slot: Slot, progress: &Progress) -> Result<bool, Error> {
+        let (last, stopped) = self.dir.journal.rung(slot.cell);
+        if stopped {
+            return Ok(true);
+        }
+        let due: Vec<(u64, f64)> = self
+            .stopping
+            .rungs(last)
+            // At its end nothing is saved any more.
+            .take_while(|rung| progress.epochs_announced.is_none_or(|all| *rung < all))
+            .map_while(|rung| Some((rung, value_at(progress, &self.sweep.metric, rung)?)))
+            .collect();
+        for (epoch, value) in due {
+            let stops = self.stopping.reach(epoch, value);
+            self.dir.note(Note::Reached {
+                reached: slot.cell,
+                epoch,
+                value: value.is_finite().then_some(value),
+                stops,
+            })?;
+            if stops {
+                return Ok(true);
+            }
+        }
+        Ok(false)
+    }
+
+    fn outcome(&self, slot: Slot, tracked: &Tracked) -> Outcome {
+        let nodes = &tracked.reading.outcome.nodes;
+        let (epoch, stops) = self.dir.journal.rung(slot.cell);
+        Outcome::new(
+            &tracked.status,
+            nodes,
+            &self.sweep.metric,
+            stops.then_some(epoch),
+        )
+    }
+
+    fn lost(&self, why: &str) -> Outcome {
+        Outcome {
+            failure: Some(why.to_owned()),
+            ..Outcome::default()
+        }
+    }
+
+    fn label(&self, slot: Slot) -> String {
+        format!(
+            "trial {}, {}",
+            slot.cell + 1,
+            self.sweep.label(&self.values(slot))
+        )
+    }
+
+    fn result_text(&self, outcome: &Outcome) -> String {
+        let value = outcome
+            .value
+            .map_or_else(|| "no number".to_owned(), |value| format!("{value:.6}"));
+        let name = &self.sweep.metric.name;
+        match outcome.stopped_at {
+            Some(epoch) => format!(
+                "stopped after {} with {name} {value}",
+                counted(epoch, "epoch")
+            ),
+            None => format!("{name} {value}"),
+        }
+    }
+
+    fn done(&self, _in_flight: usize) -> (usize, usize) {
+        let over = self
+            .dir
+            .journal
+            .trials()
+            .filter(|trial| trial.outcome.is_some());
+        (over.count(), self.sweep.trials as usize)
+    }
+
+    fn verb(&self) -> &'static str {
+        "sweep"
+    }
+}
+
+/// Whether a sweep has a trial that says something.
+pub(crate) fn has_result(study: &Study) -> bool {
+    study
+        .trials()
+        .filter_map(|trial| trial.outcome)
+        .any(|outcome| outcome.failure().is_none())
+}

@@ -1,0 +1,161 @@
+//! `dlrun sweep run`: the trials of a sweep as jobs.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use serde::Serialize;
+use toml::Value;
+
+use super::show::{json_values, print};
+use crate::app::error::Error;
+use crate::app::exit_of_run::code_of_state;
+use crate::app::job::source::read;
+use crate::app::session::Session;
+use crate::app::study::{Conductor, Source, SweepWork, begin_sweep, has_result, load_trial};
+use crate::cli::args::SweepRun;
+use crate::cli::table::{fitted, table};
+use crate::foundation::units::counted;
+use crate::job::JobState;
+use crate::learn::sweep::{Sampler, Sweep, parse};
+
+/// Trials that `--dry-run` lists.
+const SHOWN: u32 = 20;
+
+/// Runs the verb; returns the exit code.
+pub(crate) fn run(session: &Session, args: &SweepRun) -> Result<u8, Error> {
+    let source = Source {
+        file: args.file.clone(),
+        text: read(&args.file)?,
+        no_check: args.no_check,
+    };
+    let stem = args.file.file_stem().unwrap_or_default().to_string_lossy();
+    let mut sweep = parse(&source.text, &stem).map_err(|problems| source.error(problems))?;
+    sweep.max_jobs = args.max_jobs.unwrap_or(sweep.max_jobs);
+    sweep.trials = args.trials.unwrap_or(sweep.trials);
+    let scheduler = check(session, &sweep, &source)?;
+    if args.dry_run {
+        return planned(session, &sweep, &source);
+    }
+    let mut dir = begin_sweep(session, &sweep, &source, (scheduler, args.restart))?;
+    session.note(&format!(
+        "{}, kept in {}",
+        size(&sweep),
+        dir.path().display()
+    ));
+    let work = SweepWork::new(&sweep, &source, &mut dir);
+    let went_on = Conductor::new(session, work, sweep.max_jobs)?.run()?;
+    print(session, &sweep, &dir)?;
+    if !went_on {
+        session.warning(
+            "the first trials all failed, so no more were started; `dlrun logs RUN` shows why one of them failed, and the same command continues",
+        );
+    }
+    Ok(match has_result(&dir.journal) {
+        true => 0,
+        false => code_of_state(JobState::Failed),
+    })
+}
+
+/// `lr: 50 trials by tpe, 4 at a time, stop asha`.
+fn size(sweep: &Sweep) -> String {
+    format!(
+        "{}: {} by {}, {} at a time, early stopping {}",
+        sweep.name,
+        counted(sweep.trials.into(), "trial"),
+        sweep.sampler.as_str(),
+        sweep.max_jobs,
+        sweep.stop.as_str()
+    )
+}
+
+/// Checks trials from both ends of the space and the first one as `dlrun check` does; shows warnings, each once.
+fn check(
+    session: &Session,
+    sweep: &Sweep,
+    source: &Source,
+) -> Result<crate::job::SchedulerKind, Error> {
+    let end = |part: f64| -> BTreeMap<String, Value> {
+        let space = sweep.space.iter();
+        space
+            .map(|parameter| (parameter.name.clone(), parameter.at(part)))
+            .collect()
+    };
+    let mut warnings = BTreeSet::new();
+    let mut scheduler = None;
+    for values in [end(0.0), end(1.0 - f64::EPSILON)] {
+        let job = load_trial(session, sweep, source, 0, &values)?;
+        warnings.extend(job.plan.warnings);
+        scheduler.get_or_insert(job.plan.scheduler);
+    }
+    warnings.iter().for_each(|warning| session.warning(warning));
+    Ok(scheduler.unwrap_or_default())
+}
+
+/// What would run, for programs.
+#[derive(Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+pub(crate) struct PlannedSweep<'a> {
+    name: &'a str,
+    metric: &'a str,
+    mode: &'static str,
+    trials: u32,
+    max_jobs: u32,
+    sampler: &'static str,
+    stop: &'static str,
+    /// The first trials; with `tpe` those after the tenth depend on what comes before.
+    first: Vec<PlannedTrial>,
+}
+
+#[derive(Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+struct PlannedTrial {
+    trial: usize,
+    values: BTreeMap<String, serde_json::Value>,
+    job_file: String,
+}
+
+/// What would run.
+fn planned(session: &Session, sweep: &Sweep, source: &Source) -> Result<u8, Error> {
+    let mut sampler = Sampler::new(sweep);
+    let mut shown = table();
+    let names = sweep
+        .space
+        .iter()
+        .map(|parameter| parameter.short.to_uppercase());
+    shown.set_header(std::iter::once("TRIAL".to_owned()).chain(names));
+    let mut first = Vec::new();
+    for number in 0..sweep.trials.min(SHOWN) as usize {
+        let Some(values) = sampler.propose(number) else {
+            break;
+        };
+        let cell = sweep
+            .trial(number, &values)
+            .map_err(|problems| source.error(problems))?;
+        let values = json_values(&values);
+        let text = |value: &serde_json::Value| {
+            value
+                .as_str()
+                .map_or_else(|| value.to_string(), str::to_owned)
+        };
+        let row = sweep
+            .space
+            .iter()
+            .map(|parameter| values.get(&parameter.name).map(text).unwrap_or_default());
+        shown.add_row(std::iter::once((number + 1).to_string()).chain(row));
+        first.push(PlannedTrial {
+            trial: number + 1,
+            values,
+            job_file: cell.job_file,
+        });
+    }
+    let answer = PlannedSweep {
+        name: &sweep.name,
+        metric: &sweep.metric.name,
+        mode: if sweep.metric.is_max { "max" } else { "min" },
+        trials: sweep.trials,
+        max_jobs: sweep.max_jobs,
+        sampler: sweep.sampler.as_str(),
+        stop: sweep.stop.as_str(),
+        first,
+    };
+    session.answer(&answer, &format!("{}\n\n{}", size(sweep), fitted(shown)))
+}

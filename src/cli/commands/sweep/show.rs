@@ -1,0 +1,293 @@
+//! `dlrun sweep show`: the trials of a sweep, best first.
+
+use std::collections::BTreeMap;
+
+use serde::Serialize;
+use toml::Value;
+
+use crate::app::error::{Error, Kind, failure};
+use crate::app::session::Session;
+use crate::app::study::StudyDir;
+use crate::cli::args::SweepShow;
+use crate::cli::table::{fitted, or_dash, table};
+use crate::foundation::units::{counted, display_seconds};
+use crate::learn::sweep::{Outcome, Study, Sweep, Trial, parse};
+
+/// Trials that a terminal is shown.
+const MOST_ROWS: usize = 40;
+
+/// A sweep for programs.
+#[derive(Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+pub(crate) struct ShownSweep<'a> {
+    name: &'a str,
+    metric: &'a str,
+    mode: &'static str,
+    /// Trials that the file asks for.
+    trials_planned: u32,
+    /// Hours of nodes that the trials that are over took.
+    node_hours: f64,
+    /// The number of the best trial; null: none came to a value.
+    best: Option<usize>,
+    /// All trials that were begun, best first.
+    trials: Vec<ShownTrial<'a>>,
+    records: String,
+}
+
+#[derive(Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+struct ShownTrial<'a> {
+    /// Its number, from 1.
+    trial: usize,
+    values: BTreeMap<String, serde_json::Value>,
+    run_id: Option<&'a str>,
+    /// What it came to; null: it is under way.
+    outcome: Option<&'a Outcome>,
+}
+
+/// Values as JSON has them.
+pub(super) fn json_values(values: &BTreeMap<String, Value>) -> BTreeMap<String, serde_json::Value> {
+    let json = |value: &Value| serde_json::to_value(value).unwrap_or_default();
+    values
+        .iter()
+        .map(|(name, value)| (name.clone(), json(value)))
+        .collect()
+}
+
+/// Runs the verb.
+pub(crate) fn run(session: &Session, args: &SweepShow) -> Result<u8, Error> {
+    let (dir, text) = StudyDir::<Study>::find(session, args.name.as_deref())?;
+    let sweep = parse(&text, &dir.header.name).map_err(|problems| {
+        let file = dir.path().join("sweep.toml");
+        Error::in_file(Kind::Data, &file.to_string_lossy(), &text, problems)
+    })?;
+    if args.best {
+        return best(session, &sweep, &dir.journal);
+    }
+    if args.csv {
+        session.output.raw(csv(&sweep, &dir.journal).as_bytes())?;
+        return Ok(0);
+    }
+    print(session, &sweep, &dir)
+}
+
+/// The job file of the best trial.
+fn best(session: &Session, sweep: &Sweep, study: &Study) -> Result<u8, Error> {
+    let Some(best) = study.best(&sweep.metric) else {
+        return Err(failure!(
+            Missing,
+            "no trial of the sweep `{}` came to a value",
+            sweep.name
+        )
+        .hinted(format!(
+            "`dlrun sweep show {}` shows what became of them",
+            sweep.name
+        )));
+    };
+    let cell = sweep.trial(best.number, best.values);
+    let cell = cell.map_err(|problems| Error::in_file(Kind::Data, "sweep.toml", "", problems))?;
+    session.output.raw(cell.job_file.as_bytes())?;
+    Ok(0)
+}
+
+/// All trials: those that came to a value, best first, then those that were stopped, that run, that failed.
+fn ranked<'a>(sweep: &Sweep, study: &'a Study) -> Vec<Trial<'a>> {
+    let mut trials: Vec<Trial<'a>> = study.trials().collect();
+    let rank = |trial: &Trial<'_>| match trial.outcome {
+        Some(outcome) if outcome.failure.is_some() => (3, f64::INFINITY),
+        Some(outcome) => {
+            let cost = outcome
+                .value
+                .map_or(f64::INFINITY, |value| sweep.metric.cost(value));
+            (u8::from(outcome.stopped_at.is_some()), cost)
+        }
+        None => (2, f64::INFINITY),
+    };
+    trials.sort_by(|one, other| {
+        let (one, other) = (rank(one), rank(other));
+        one.0.cmp(&other.0).then(one.1.total_cmp(&other.1))
+    });
+    trials
+}
+
+fn state(outcome: Option<&Outcome>) -> String {
+    match outcome {
+        None => "under way".to_owned(),
+        Some(Outcome {
+            failure: Some(why), ..
+        }) => why.clone(),
+        Some(Outcome {
+            stopped_at: Some(epoch),
+            ..
+        }) => format!("stopped after {}", counted(*epoch, "epoch")),
+        Some(_) => "completed".to_owned(),
+    }
+}
+
+fn text_of(value: &Value) -> String {
+    value
+        .as_str()
+        .map_or_else(|| value.to_string(), str::to_owned)
+}
+
+/// Prints the sweep.
+pub(super) fn print(session: &Session, sweep: &Sweep, dir: &StudyDir<Study>) -> Result<u8, Error> {
+    let study = &dir.journal;
+    let trials = ranked(sweep, study);
+    let best = study.best(&sweep.metric);
+    let answer = ShownSweep {
+        name: &sweep.name,
+        metric: &sweep.metric.name,
+        mode: if sweep.metric.is_max { "max" } else { "min" },
+        trials_planned: sweep.trials,
+        node_hours: study.node_hours(),
+        best: best.as_ref().map(|trial| trial.number + 1),
+        trials: trials
+            .iter()
+            .map(|trial| ShownTrial {
+                trial: trial.number + 1,
+                values: json_values(trial.values),
+                run_id: trial.run_id.map(crate::job::RunId::as_str),
+                outcome: trial.outcome,
+            })
+            .collect(),
+        records: dir.path().to_string_lossy().into_owned(),
+    };
+    session
+        .output
+        .sentences(&answer, &shown(sweep, study, &trials))
+}
+
+fn shown(sweep: &Sweep, study: &Study, trials: &[Trial<'_>]) -> String {
+    let over = trials
+        .iter()
+        .filter(|trial| trial.outcome.is_some())
+        .count();
+    let stopped = trials
+        .iter()
+        .filter(|trial| {
+            trial
+                .outcome
+                .is_some_and(|outcome| outcome.stopped_at.is_some())
+        })
+        .count();
+    let mut text = format!(
+        "{}: {over} of {} over, {stopped} of them stopped early, {:.2} node hours\n",
+        sweep.name,
+        counted(sweep.trials.into(), "trial"),
+        study.node_hours()
+    );
+    match study.best(&sweep.metric) {
+        Some(best) => text.push_str(&format!(
+            "best: trial {} with {} {}: {}\n\n",
+            best.number + 1,
+            sweep.metric.name,
+            or_dash(best.outcome.and_then(|outcome| outcome.value)),
+            sweep.label(best.values)
+        )),
+        None => text.push_str("no trial came to a value yet\n\n"),
+    }
+    let mut rows = table();
+    let names = sweep
+        .space
+        .iter()
+        .map(|parameter| parameter.short.to_uppercase());
+    let heads = ["TRIAL", "VALUE", "EPOCHS", "TIME"]
+        .map(str::to_owned)
+        .into_iter();
+    rows.set_header(
+        heads
+            .chain(names)
+            .chain(["RUN".to_owned(), "STATE".to_owned()]),
+    );
+    for trial in trials.iter().take(MOST_ROWS) {
+        let outcome = trial.outcome;
+        let first = [
+            (trial.number + 1).to_string(),
+            or_dash(outcome.and_then(|outcome| outcome.value)),
+            or_dash(outcome.map(|outcome| outcome.epochs)),
+            or_dash(
+                outcome
+                    .and_then(|outcome| outcome.wall_seconds)
+                    .map(display_seconds),
+            ),
+        ];
+        let values = sweep
+            .space
+            .iter()
+            .map(|parameter| or_dash(trial.values.get(&parameter.name).map(text_of)));
+        let run = or_dash(trial.run_id.map(|run| run.as_str()[..6].to_owned()));
+        rows.add_row(first.into_iter().chain(values).chain([run, state(outcome)]));
+    }
+    text.push_str(&fitted(rows));
+    if trials.len() > MOST_ROWS {
+        text.push_str(&format!(
+            "{} more; `--csv` and `--json` have all\n",
+            trials.len() - MOST_ROWS
+        ));
+    }
+    text
+}
+
+/// A line for each trial.
+fn csv(sweep: &Sweep, study: &Study) -> String {
+    let quoted = |text: String| match text.contains([',', '"', '\n']) {
+        true => format!("\"{}\"", text.replace('"', "\"\"")),
+        false => text,
+    };
+    let number = |value: Option<f64>| value.map_or_else(String::new, |value| value.to_string());
+    let names = sweep.space.iter().map(|parameter| parameter.name.clone());
+    let heads = [
+        "trial",
+        "value",
+        "epochs",
+        "wall_seconds",
+        "node_hours",
+        "stopped_at",
+        "state",
+        "failure",
+        "run_id",
+    ];
+    let heads = heads.map(str::to_owned).into_iter().chain(names);
+    let mut lines = vec![heads.map(quoted).collect::<Vec<_>>().join(",")];
+    for trial in ranked(sweep, study) {
+        let outcome = trial.outcome.cloned().unwrap_or_default();
+        let fixed = [
+            (trial.number + 1).to_string(),
+            number(outcome.value),
+            trial
+                .outcome
+                .map_or_else(String::new, |outcome| outcome.epochs.to_string()),
+            number(outcome.wall_seconds),
+            number(outcome.node_hours),
+            outcome
+                .stopped_at
+                .map_or_else(String::new, |epoch| epoch.to_string()),
+            trial
+                .outcome
+                .map_or("under way", |outcome| outcome.state.as_str())
+                .to_owned(),
+            outcome.failure.unwrap_or_default(),
+            trial
+                .run_id
+                .map(|run| run.as_str().to_owned())
+                .unwrap_or_default(),
+        ];
+        let values = sweep.space.iter().map(|parameter| {
+            trial
+                .values
+                .get(&parameter.name)
+                .map(text_of)
+                .unwrap_or_default()
+        });
+        lines.push(
+            fixed
+                .into_iter()
+                .chain(values)
+                .map(quoted)
+                .collect::<Vec<_>>()
+                .join(","),
+        );
+    }
+    lines.join("\n") + "\n"
+}

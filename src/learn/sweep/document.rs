@@ -1,0 +1,435 @@
+//! The sweep file: a job file with a table `[sweep]`.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::ops::Range;
+
+use serde::{Deserialize, Serialize};
+use toml::Value;
+use toml::de::DeTable;
+
+use super::MOST_TRIALS;
+use super::space::{self, Parameter};
+use crate::foundation::diagnostic::{Problem, sort_problems};
+use crate::foundation::toml_reader::{Fields, parse_document, syntax_problem};
+use crate::foundation::vocabulary::vocabulary;
+use crate::learn::bench::{Cell, Document, MOST_JOBS, VARS, base_name, gather, named, shown};
+
+vocabulary! {
+    /// Who proposes the next trial.
+    #[cfg_attr(test, derive(schemars::JsonSchema))]
+    pub enum SamplerKind {
+        /// The Tree-structured Parzen Estimator, after ten points of a Sobol sequence.
+        Tpe = "tpe",
+        /// Every value as likely as another.
+        Random = "random",
+        /// Points of a scrambled Sobol sequence, which leave no large holes.
+        Sobol = "sobol",
+        /// Every combination once.
+        Grid = "grid",
+    }
+}
+
+vocabulary! {
+    /// Which trials are stopped before their end.
+    #[cfg_attr(test, derive(schemars::JsonSchema))]
+    pub enum StopRule {
+        /// None.
+        None = "none",
+        /// Those that are not among the best of `1/eta` at epochs `first`, `first × eta`, ... (ASHA, stopping).
+        Asha = "asha",
+        /// Those that are worse than the median of the others at epochs `first`, `first × 2`, ...
+        Median = "median",
+    }
+}
+
+/// What is searched for.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Metric {
+    /// A metric of the output, or `epoch_seconds`, `wall_seconds`.
+    pub name: String,
+    /// Whether larger is better.
+    pub is_max: bool,
+}
+
+impl Metric {
+    /// Whether one value is better than another; NaN is the worst.
+    #[must_use]
+    pub fn is_better(&self, one: f64, other: f64) -> bool {
+        self.cost(one) < self.cost(other)
+    }
+
+    /// Smaller is better; what is no number is the worst.
+    #[must_use]
+    pub fn cost(&self, value: f64) -> f64 {
+        match (value.is_nan(), self.is_max) {
+            (true, _) => f64::INFINITY,
+            (false, true) => -value,
+            (false, false) => value,
+        }
+    }
+}
+
+/// A sweep, read.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Sweep {
+    /// What it is called; jobs are called after it.
+    pub name: String,
+    /// What is searched for.
+    pub metric: Metric,
+    /// How many trials are begun at most.
+    pub trials: u32,
+    /// Hours of nodes after which no further trial begins.
+    pub node_hours: Option<f64>,
+    /// Jobs that are queued or run at a time.
+    pub max_jobs: u32,
+    /// Who proposes trials.
+    pub sampler: SamplerKind,
+    /// Which trials are stopped.
+    pub stop: StopRule,
+    /// The first epoch after which a trial may be stopped.
+    pub first_epoch: u32,
+    /// One in so many trials continues (ASHA).
+    pub eta: u32,
+    /// Decides what random numbers come.
+    pub seed: u64,
+    /// What is searched.
+    pub space: Vec<Parameter>,
+    base: Document,
+}
+
+/// Reads a sweep. `stem` names it where it has no name itself.
+///
+/// # Errors
+/// Every fault of the table `[sweep]`; those of the job files it makes are found when they are read.
+pub fn parse(text: &str, stem: &str) -> Result<Sweep, Vec<Problem>> {
+    let document = parse_document(text)?;
+    let plain: toml::Table = toml::from_str(text).map_err(|error| vec![syntax_problem(&error)])?;
+    let mut problems = Vec::new();
+    let mut fields = Fields::of_document(&document, &mut problems);
+    let read = |fields: &mut Fields<'_>| read(&document, &plain, fields, stem);
+    let sweep = fields.table("sweep", read).flatten();
+    if !fields.holds("sweep") {
+        let missing = "the table `[sweep]` is missing: this is a job file, not a sweep";
+        let hint = "add: [sweep]\n        metric = \"val_loss\"\n        mode = \"min\"\n        [sweep.space]\n        \
+                    vars.lr = { low = 1e-5, high = 1e-1, log = true }";
+        fields.problem(Problem::of_file(missing).hinted(hint));
+    }
+    match sweep {
+        Some(sweep) if problems.is_empty() => Ok(sweep),
+        _ => {
+            sort_problems(&mut problems);
+            Err(problems)
+        }
+    }
+}
+
+const MODES: [(&str, bool); 2] = [("min", false), ("max", true)];
+
+fn read(
+    document: &DeTable<'_>,
+    plain: &toml::Table,
+    fields: &mut Fields<'_>,
+    stem: &str,
+) -> Option<Sweep> {
+    let mut faults = Vec::new();
+    let own = fields.own_span();
+    fields.require(&["metric", "mode", "space"], "a sweep");
+    let name = fields.parsed("name", |text| named(text).map(|()| text.to_owned()));
+    let metric = fields.parsed("metric", metric_name);
+    let is_max = fields.word("mode", &MODES);
+    let trials = fields.count("trials", MOST_TRIALS);
+    let node_hours = fields.decimal("node_hours", 1e-6..=1e9);
+    let max_jobs = fields.count("max_jobs", MOST_JOBS).unwrap_or(1);
+    let sampler = fields
+        .word("sampler", &SamplerKind::WORDS)
+        .unwrap_or(SamplerKind::Tpe);
+    let stop = fields
+        .word("stop", &StopRule::WORDS)
+        .unwrap_or(StopRule::None);
+    let first_epoch = fields.count("first_epoch", 1_000_000).unwrap_or(1);
+    let eta = fields.number("eta", 2..=100).unwrap_or(3);
+    let seed = fields.number("seed", 0..=u64::MAX - 1).unwrap_or(1);
+    let table = fields.raw_table("space");
+    let space = table.map_or_else(Vec::new, |table| space::read(table, &mut faults));
+    if table.is_some() && space.is_empty() && faults.is_empty() {
+        let problem = Problem::at(own, "`sweep.space` has no parameter");
+        faults.push(problem.hinted("add: vars.lr = { low = 1e-5, high = 1e-1, log = true }"));
+    }
+    let base = Document::without("sweep", document, plain);
+    let array = document
+        .get("resources")
+        .and_then(|table| table.get_ref().as_table()?.get("array"));
+    if let Some(array) = array {
+        let message = "a sweep has no job arrays: each trial is a separate job";
+        faults.push(
+            Problem::at(array.span(), message)
+                .hinted("take the line out; `sweep.trials` says how many there are"),
+        );
+    }
+    let name = name.or_else(|| base_name("sweep", plain, stem, &mut faults));
+    unused(&space, &base, &mut faults);
+    let combinations = grid_size(sampler, &space, &mut faults);
+    for fault in faults {
+        fields.problem(fault);
+    }
+    Some(Sweep {
+        name: name?,
+        metric: Metric {
+            name: metric?,
+            is_max: is_max?,
+        },
+        trials: trials
+            .or(combinations)
+            .unwrap_or(50)
+            .min(combinations.unwrap_or(MOST_TRIALS)),
+        node_hours,
+        max_jobs,
+        sampler,
+        stop,
+        first_epoch,
+        eta: u32::try_from(eta).ok()?,
+        seed,
+        space,
+        base,
+    })
+}
+
+fn metric_name(name: &str) -> Result<String, String> {
+    let is_fit = !name.is_empty() && name.len() <= 100 && !name.chars().any(char::is_control);
+    let name = name.to_owned();
+    is_fit
+        .then_some(name)
+        .ok_or_else(|| "must be a name of 1 to 100 bytes".to_owned())
+}
+
+/// How many trials a grid has.
+fn grid_size(sampler: SamplerKind, space: &[Parameter], faults: &mut Vec<Problem>) -> Option<u32> {
+    if sampler != SamplerKind::Grid || !faults.is_empty() {
+        return None;
+    }
+    let mut size = 1_usize;
+    for parameter in space {
+        match parameter.grid() {
+            Ok(values) => size = size.saturating_mul(values.len()),
+            Err(problem) => faults.push(problem),
+        }
+    }
+    let most = MOST_TRIALS as usize;
+    if size > most {
+        let message = format!("the grid has {size} combinations; {MOST_TRIALS} is the limit");
+        let span: Option<Range<usize>> = space.first().map(|first| first.span.clone());
+        faults.push(
+            Problem {
+                span,
+                ..Problem::of_file(message)
+            }
+            .hinted("take values out, or choose another sampler"),
+        );
+    }
+    u32::try_from(size.min(most)).ok()
+}
+
+/// A parameter that the job does not use would be searched in vain.
+fn unused(space: &[Parameter], base: &Document, faults: &mut Vec<Problem>) {
+    let mut names = BTreeSet::new();
+    base.values
+        .values()
+        .for_each(|value| gather(value, &mut names));
+    for parameter in space.iter().filter(|parameter| parameter.path[0] == VARS) {
+        let (short, name) = (&parameter.short, &parameter.name);
+        if !names.contains(short) && !names.contains(name) {
+            let message = format!("the parameter `{name}` is used nowhere");
+            let hint =
+                format!("write {{{{{short}}}}} where its value belongs, in run.command or run.env");
+            faults.push(Problem::at(parameter.span.clone(), message).hinted(hint));
+        }
+    }
+}
+
+impl Sweep {
+    /// Whether another file is the same search, but for its budget.
+    #[must_use]
+    pub fn searches_the_same(&self, other: &Self) -> bool {
+        let plain = |sweep: &Self| {
+            let mut sweep = sweep.clone();
+            (sweep.trials, sweep.node_hours, sweep.max_jobs) = (0, None, 0);
+            sweep.base.spans.clear();
+            sweep
+                .space
+                .iter_mut()
+                .for_each(|parameter| parameter.span = 0..0);
+            sweep
+        };
+        plain(self) == plain(other)
+    }
+
+    /// The job file of a trial. `number` counts from 0.
+    ///
+    /// # Errors
+    /// Placeholders that stand for nothing.
+    pub fn trial(
+        &self,
+        number: usize,
+        values: &BTreeMap<String, Value>,
+    ) -> Result<Cell, Vec<Problem>> {
+        let sets = self.space.iter().filter_map(|parameter| {
+            let value = values.get(&parameter.name)?;
+            Some((
+                parameter.path.as_slice(),
+                value.clone(),
+                parameter.span.clone(),
+            ))
+        });
+        let name = format!("{}-{:04}", self.name, number + 1);
+        Cell::new(&self.base, (number, name, self.label(values)), sets, false)
+    }
+
+    /// `lr=0.01 optimizer=sgd`.
+    #[must_use]
+    pub fn label(&self, values: &BTreeMap<String, Value>) -> String {
+        let words = self.space.iter().filter_map(|parameter| {
+            let value = values.get(&parameter.name)?;
+            Some(format!("{}={}", parameter.short, shown(value)))
+        });
+        words.collect::<Vec<_>>().join(" ")
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const JOB: &str = "[run]\ncommand = [\"train\", \"{{lr}}\"]\n";
+    const SWEEP: &str = "[sweep]\nmetric = \"loss\"\nmode = \"min\"\n";
+    const SPACE: &str = "[sweep.space]\nvars.lr = { low = 1e-5, high = 1e-1, log = true }\n";
+
+    fn faults(text: &str) -> Vec<String> {
+        let shown = |problem: &Problem| {
+            format!(
+                "{:?} {}",
+                problem.position(text).map(|(line, _)| line),
+                problem.message
+            )
+        };
+        parse(text, "stem").map_or_else(
+            |problems| problems.iter().map(shown).collect(),
+            |_| Vec::new(),
+        )
+    }
+
+    #[test]
+    fn faults_name_their_lines() {
+        assert_eq!(
+            faults(&format!("{JOB}{SWEEP}{SPACE}")),
+            Vec::<String>::new()
+        );
+        let with = |space: &str| format!("{JOB}{SWEEP}[sweep.space]\n{space}\n");
+        for (text, expected) in [
+            (JOB.to_owned(), "None the table `[sweep]` is missing"),
+            (format!("{JOB}[sweep]\nmode = \"min\"\n{SPACE}"), "`metric`"),
+            (
+                format!("{JOB}[sweep]\nmetric = \"loss\"\n{SPACE}"),
+                "`mode`",
+            ),
+            (
+                format!("{JOB}{SWEEP}trials = 0\n{SPACE}"),
+                "Some(6) `sweep.trials` must be from 1",
+            ),
+            (
+                format!("{JOB}{SWEEP}sampler = \"best\"\n{SPACE}"),
+                "Some(6) `sweep.sampler`",
+            ),
+            (
+                format!("{JOB}{SWEEP}[sweep.space]\n"),
+                "`sweep.space` has no parameter",
+            ),
+            (
+                with("vars.lr = 0.1"),
+                "Some(7) `sweep.space.vars.lr`: it is neither a list of values nor a range",
+            ),
+            (
+                with("vars.lr = { low = 1.0, high = 0.1 }"),
+                "`low` (1) must be below `high` (0.1)",
+            ),
+            (
+                with("vars.lr = { low = 0.0, high = 0.1, log = true }"),
+                "must be above 0",
+            ),
+            (
+                with("vars.lr = { low = 0.0, high = nan }"),
+                "must be numbers",
+            ),
+            (
+                with("vars.lr = { low = 0.0, high = 1.0, step = 2 }"),
+                "`step` is for whole numbers",
+            ),
+            (
+                with("vars.lr = { low = 0.1 }"),
+                "it needs both `low` and `high`",
+            ),
+            (with("vars.lr = [1, 1]"), "a value is there twice"),
+            (with("vars.lr = []"), "must have 1 to 1000 values, not 0"),
+            (with("vars.lr = [[1]]"), "values must be text, numbers"),
+            (
+                with("vars.lr = { low = 1, high = 2, hihg = 3 }"),
+                "unknown key `hihg`",
+            ),
+            (
+                with("vars.rl = [1, 2]"),
+                "the parameter `vars.rl` is used nowhere",
+            ),
+            (with("runn.lr = [1, 2]"), "a job file has no table `runn`"),
+            (
+                with("vars.lr = { values = [1], when = { opt = \"sgd\" } }"),
+                "`when` needs `otherwise`",
+            ),
+            (
+                with("vars.lr = { values = [1], when = { opt = \"sgd\" }, otherwise = 2 }"),
+                "no parameter before it is called `opt`",
+            ),
+        ] {
+            let found = faults(&text);
+            assert!(
+                found.iter().any(|fault| fault.contains(expected)),
+                "{expected}: {found:?}"
+            );
+        }
+        let grid = format!("{JOB}{SWEEP}sampler = \"grid\"\n{SPACE}");
+        assert!(
+            faults(&grid)[0].contains("has no end of values"),
+            "{:?}",
+            faults(&grid)
+        );
+    }
+
+    #[test]
+    fn only_the_budget_of_a_search_may_change() {
+        let sweep = |text: String| parse(&text, "stem").expect("valid");
+        let one = sweep(format!("{JOB}{SWEEP}{SPACE}"));
+        assert!(one.searches_the_same(&sweep(format!(
+            "# more\n{JOB}{SWEEP}trials = 9\nmax_jobs = 3\nnode_hours = 2.0\n{SPACE}"
+        ))));
+        for other in [
+            format!("{JOB}{SWEEP}seed = 2\n{SPACE}"),
+            format!("{JOB}{SWEEP}{}", SPACE.replace("1e-5", "1e-4")),
+            format!("{}{SWEEP}{SPACE}", JOB.replace("train", "retrain")),
+        ] {
+            assert!(!one.searches_the_same(&sweep(other)));
+        }
+    }
+
+    #[test]
+    fn a_trial_is_a_job_file_in_which_no_value_is_shell_or_toml() {
+        let text =
+            format!("{JOB}{SWEEP}[sweep.space]\nvars.lr = ['$(id) \"; #\n']\n").replace("#\n", "#");
+        let sweep = parse(&text, "stem").expect("valid");
+        let values = BTreeMap::from([("vars.lr".to_owned(), Value::from("$(id) \"; #"))]);
+        let cell = sweep.trial(6, &values).expect("a job");
+        let job = crate::job::parse(&cell.job_file).expect("valid");
+        let crate::job::Command::Argv(words) = &job.run.command.value else {
+            panic!("words")
+        };
+        assert_eq!(words, &["train", "$(id) \"; #"]);
+        assert_eq!(job.name.as_deref(), Some("stem-0007"));
+    }
+}

@@ -1,0 +1,334 @@
+//! Which values the next trial has. Grid, random and Sobol follow from the seed and the trial's number; TPE (Bergstra et al., NIPS
+//! 2011) also from what the trials before it came to.
+
+use std::collections::BTreeMap;
+
+use rand::SeedableRng;
+use rand::rngs::StdRng;
+use toml::Value;
+use tpe::TpeOptimizer;
+
+use super::document::{SamplerKind, Sweep};
+use super::space::{Kind, Parameter};
+use crate::foundation::statistics::Dice;
+use crate::learn::bench::shown;
+
+/// Trials before TPE has enough to go by (Optuna's number).
+const STARTUP: usize = 10;
+
+/// Proposes trials.
+#[derive(Debug)]
+pub struct Sampler<'a> {
+    sweep: &'a Sweep,
+    /// For TPE, one for each parameter.
+    optimizers: Vec<TpeOptimizer>,
+    told: usize,
+}
+
+impl<'a> Sampler<'a> {
+    /// One that knows no trial yet.
+    #[must_use]
+    pub fn new(sweep: &'a Sweep) -> Self {
+        let optimizer = |parameter: &Parameter| {
+            let (estimator, range) = match &parameter.kind {
+                Kind::Choice(values) => (
+                    tpe::histogram_estimator(),
+                    tpe::categorical_range(values.len()),
+                ),
+                _ => (tpe::parzen_estimator(), tpe::range(0.0, 1.0)),
+            };
+            TpeOptimizer::new(
+                estimator,
+                range.unwrap_or_else(|_| unreachable!("a choice has a value, and 0 is below 1")),
+            )
+        };
+        Self {
+            sweep,
+            optimizers: sweep.space.iter().map(optimizer).collect(),
+            told: 0,
+        }
+    }
+
+    /// Takes in what a trial came to; a trial that failed came to the worst.
+    pub fn tell(&mut self, values: &BTreeMap<String, Value>, value: Option<f64>) {
+        let cost = value.map_or(f64::INFINITY, |value| self.sweep.metric.cost(value));
+        // The crate sorts by value and refuses what is no number.
+        let cost = if cost.is_finite() { cost } else { f64::MAX };
+        self.told += 1;
+        for (parameter, optimizer) in self.sweep.space.iter().zip(&mut self.optimizers) {
+            let is_searched = is_active(parameter, values);
+            let known = values.get(&parameter.name).filter(|_| is_searched);
+            let told = known.and_then(|value| match &parameter.kind {
+                Kind::Choice(all) => Some(all.iter().position(|known| known == value)? as f64),
+                _ => parameter.part_of(value),
+            });
+            if let Some(part) = told {
+                // Outside of its range it would only not be learned from.
+                let _ = optimizer.tell(part, cost);
+            }
+        }
+    }
+
+    /// The values of a trial, counted from 0; `None`: a grid is at its end.
+    #[must_use]
+    pub fn propose(&mut self, number: usize) -> Option<BTreeMap<String, Value>> {
+        let by_tpe = self.sweep.sampler == SamplerKind::Tpe && self.told >= STARTUP;
+        let values: Vec<Value> = match self.sweep.sampler {
+            SamplerKind::Grid => self.of_grid(number)?,
+            SamplerKind::Random => self.random(number),
+            _ if by_tpe => self.by_tpe(number),
+            _ => self.sobol(number),
+        };
+        let mut chosen = BTreeMap::new();
+        for (parameter, value) in self.sweep.space.iter().zip(values) {
+            let value = match &parameter.when {
+                Some((.., otherwise)) if !is_active(parameter, &chosen) => otherwise.clone(),
+                _ => value,
+            };
+            chosen.insert(parameter.name.clone(), value);
+        }
+        Some(chosen)
+    }
+
+    fn seed(&self, number: usize) -> u64 {
+        self.sweep.seed ^ (number as u64 + 1).wrapping_mul(0x9e37_79b9_7f4a_7c15)
+    }
+
+    fn random(&self, number: usize) -> Vec<Value> {
+        let mut dice = Dice::new(self.seed(number));
+        let space = self.sweep.space.iter();
+        // 53 bits are what a decimal has.
+        let part = |bits: u64| (bits >> 11) as f64 / (1_u64 << 53) as f64;
+        space
+            .map(|parameter| parameter.at(part(dice.bits())))
+            .collect()
+    }
+
+    fn sobol(&self, number: usize) -> Vec<Value> {
+        let point = u32::try_from(number).unwrap_or(u32::MAX) % super::MOST_TRIALS;
+        #[expect(clippy::cast_possible_truncation, reason = "any bits are a seed")]
+        let seed = self.sweep.seed as u32;
+        let space = self.sweep.space.iter().zip(0..);
+        let part = |dimension| f64::from(sobol_burley::sample(point, dimension, seed));
+        space
+            .map(|(parameter, dimension)| parameter.at(part(dimension)))
+            .collect()
+    }
+
+    fn by_tpe(&mut self, number: usize) -> Vec<Value> {
+        let mut rng = StdRng::seed_from_u64(self.seed(number));
+        let random = self.random(number);
+        let space = self
+            .sweep
+            .space
+            .iter()
+            .zip(&mut self.optimizers)
+            .zip(random);
+        space
+            .map(|((parameter, optimizer), random)| {
+                match (&parameter.kind, optimizer.ask(&mut rng)) {
+                    (_, Err(_)) => random,
+                    #[expect(
+                        clippy::cast_possible_truncation,
+                        clippy::cast_sign_loss,
+                        reason = "a place in a short list"
+                    )]
+                    (Kind::Choice(values), Ok(place)) => {
+                        values.get(place as usize).cloned().unwrap_or(random)
+                    }
+                    (_, Ok(part)) => parameter.at(part.clamp(0.0, 1.0 - f64::EPSILON)),
+                }
+            })
+            .collect()
+    }
+
+    fn of_grid(&self, number: usize) -> Option<Vec<Value>> {
+        let grids: Option<Vec<Vec<Value>>> =
+            self.sweep.space.iter().map(|one| one.grid().ok()).collect();
+        let grids = grids?;
+        let mut rest = number;
+        let mut values: Vec<Value> = Vec::new();
+        for grid in grids.iter().rev() {
+            values.push(grid[rest % grid.len()].clone());
+            rest /= grid.len();
+        }
+        values.reverse();
+        (rest == 0).then_some(values)
+    }
+}
+
+fn is_active(parameter: &Parameter, values: &BTreeMap<String, Value>) -> bool {
+    parameter.when.as_ref().is_none_or(|(other, wanted, _)| {
+        values
+            .get(other)
+            .is_some_and(|value| shown(value) == *wanted)
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::learn::sweep::{Stopping, parse};
+
+    const JOB: &str = "[run]\ncommand = [\"train\", \"{{x}}\", \"{{y}}\"]\n[sweep]\nmetric = \"loss\"\nmode = \"min\"\n";
+    const PLANE: &str = "[sweep.space]\nvars.x = { low = -5.0, high = 10.0 }\nvars.y = { low = 0.0, high = 15.0 }\n";
+
+    fn sweep(lines: &str) -> Sweep {
+        parse(&format!("{JOB}{lines}"), "stem").unwrap_or_else(|problems| panic!("{problems:?}"))
+    }
+
+    fn number(values: &BTreeMap<String, Value>, name: &str) -> f64 {
+        values[name].as_float().expect("a decimal")
+    }
+
+    /// Branin's function; its minimum is 0.397887.
+    fn branin(values: &BTreeMap<String, Value>) -> f64 {
+        let (x, y) = (number(values, "vars.x"), number(values, "vars.y"));
+        let pi = std::f64::consts::PI;
+        let first = y - 5.1 / (4.0 * pi * pi) * x * x + 5.0 / pi * x - 6.0;
+        first * first + 10.0 * (1.0 - 1.0 / (8.0 * pi)) * x.cos() + 10.0
+    }
+
+    /// The least of `trials` values.
+    fn best_of(sampler: &str, seed: u64, trials: usize) -> f64 {
+        let sweep = sweep(&format!("sampler = \"{sampler}\"\nseed = {seed}\n{PLANE}"));
+        let mut sampler = Sampler::new(&sweep);
+        let values = (0..trials).map(|number| {
+            let values = sampler.propose(number).expect("no grid");
+            let value = branin(&values);
+            sampler.tell(&values, Some(value));
+            value
+        });
+        values.fold(f64::INFINITY, f64::min)
+    }
+
+    fn median_regret(sampler: &str) -> f64 {
+        let mut regrets: Vec<f64> = (0..30)
+            .map(|seed| best_of(sampler, seed, 40) - 0.397_887)
+            .collect();
+        regrets.sort_by(f64::total_cmp);
+        regrets[15]
+    }
+
+    #[test]
+    fn tpe_has_at_most_six_tenths_of_the_regret_of_random_search() {
+        let (tpe, random) = (median_regret("tpe"), median_regret("random"));
+        assert!(tpe <= 0.6 * random, "{tpe} against {random}");
+        assert!(median_regret("sobol") <= 1.5 * random);
+    }
+
+    /// The regret of a budget of epochs, and the trials that it paid for. The curve at epoch `e` of 81 is
+    /// `f + 60 exp(-3 e / 81)`, worse in the beginning and never crossing another's.
+    fn under_budget(stop: &str, seed: u64) -> (f64, usize) {
+        let sweep = sweep(&format!(
+            "stop = \"{stop}\"\nsampler = \"random\"\nseed = {seed}\n{PLANE}"
+        ));
+        let (mut sampler, mut stopping) = (Sampler::new(&sweep), Stopping::new(&sweep));
+        let (mut spent, mut best, mut trials) = (0, f64::INFINITY, 0);
+        while spent < 20 * 81 {
+            let values = sampler.propose(trials).expect("no grid");
+            let end = branin(&values);
+            let at = |epoch: u64| end + 60.0 * (-3.0 * epoch as f64 / 81.0).exp();
+            let stopped = stopping
+                .clone()
+                .rungs(0)
+                .take_while(|rung| *rung < 81)
+                .find(|rung| stopping.reach(*rung, at(*rung)));
+            spent += stopped.unwrap_or(81);
+            best = if stopped.is_none() {
+                best.min(end)
+            } else {
+                best
+            };
+            trials += 1;
+        }
+        (best - 0.397_887, trials)
+    }
+
+    #[test]
+    fn early_stopping_tries_several_times_as_many_at_the_same_cost() {
+        let median = |stop: &str| {
+            let mut found: Vec<(f64, usize)> =
+                (0..30).map(|seed| under_budget(stop, seed)).collect();
+            found.sort_by(|one, other| one.0.total_cmp(&other.0));
+            found[15]
+        };
+        let (plain, asha, by_median) = (median("none"), median("asha"), median("median"));
+        assert_eq!(plain.1, 20);
+        assert!(
+            asha.0 <= 0.5 * plain.0 && asha.1 >= 60,
+            "{asha:?} against {plain:?}"
+        );
+        assert!(
+            by_median.0 <= plain.0 && by_median.1 >= 30,
+            "{by_median:?} against {plain:?}"
+        );
+    }
+
+    #[test]
+    fn a_grid_has_every_combination_once_and_then_ends() {
+        let sweep = sweep(
+            "sampler = \"grid\"\n[sweep.space]\nvars.x = [1, 2]\nvars.y = { low = 0.001, high = 0.1, log = true, points = 3 }\n",
+        );
+        assert_eq!(sweep.trials, 6);
+        let mut sampler = Sampler::new(&sweep);
+        let labels: Vec<String> = (0..6)
+            .map(|at| sweep.label(&sampler.propose(at).expect("six")))
+            .collect();
+        let expected = [
+            "x=1 y=0.001",
+            "x=1 y=0.01",
+            "x=1 y=0.1",
+            "x=2 y=0.001",
+            "x=2 y=0.01",
+            "x=2 y=0.1",
+        ];
+        assert_eq!(labels, expected);
+        assert_eq!(sampler.propose(6), None);
+    }
+
+    #[test]
+    fn parameters_without_their_condition_have_the_other_value() {
+        let sweep = sweep(
+            "sampler = \"random\"\n[sweep.space]\nvars.x = [\"sgd\", \"adam\"]\nvars.y = { low = 0.5, high = 0.9, when = { x = \"sgd\" }, otherwise = 0 }\n",
+        );
+        let mut sampler = Sampler::new(&sweep);
+        let mut seen = [0, 0];
+        for trial in 0..40 {
+            let values = sampler.propose(trial).expect("no grid");
+            let is_sgd = values["vars.x"].as_str() == Some("sgd");
+            assert_eq!(values["vars.y"] == Value::Integer(0), !is_sgd);
+            seen[usize::from(is_sgd)] += 1;
+        }
+        assert!(seen.iter().all(|count| *count > 5), "{seen:?}");
+    }
+
+    #[test]
+    fn the_same_seed_and_history_give_the_same_trials_and_every_value_is_in_its_range() {
+        let space = "[sweep.space]\nvars.x = { low = 1, high = 9, step = 2 }\nvars.y = { low = 1, high = 1024, log = true }\n";
+        for sampler in ["tpe", "random", "sobol"] {
+            let sweep = sweep(&format!("sampler = \"{sampler}\"\n{space}"));
+            let run = || {
+                let mut sampler = Sampler::new(&sweep);
+                let trials = (0..40).map(|trial| {
+                    let values = sampler.propose(trial).expect("no grid");
+                    // NaN and failures are the worst.
+                    let value = [Some(trial as f64), None, Some(f64::NAN)][trial % 3];
+                    sampler.tell(&values, value);
+                    values
+                });
+                trials.collect::<Vec<_>>()
+            };
+            let trials = run();
+            assert_eq!(trials, run());
+            for values in trials {
+                let (x, y) = (values["vars.x"].as_integer(), values["vars.y"].as_integer());
+                assert!(
+                    x.is_some_and(|x| x % 2 == 1 && (1..=9).contains(&x)),
+                    "{values:?}"
+                );
+                assert!(y.is_some_and(|y| (1..=1024).contains(&y)), "{values:?}");
+            }
+        }
+    }
+}

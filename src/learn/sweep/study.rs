@@ -1,0 +1,270 @@
+//! What is known of a sweep: its trials, from the lines of its journal alone.
+
+use std::collections::BTreeMap;
+
+use serde::{Deserialize, Serialize};
+use toml::Value;
+
+use super::document::Metric;
+use crate::job::{JobState, RunId};
+use crate::learn::bench::{Entry, Journal, Lines, Settled, Slot};
+use crate::record::{NodeRecord, Progress, Status};
+
+/// What a trial came to.
+#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+pub struct Outcome {
+    /// How its run ended.
+    pub state: JobState,
+    /// The metric at its end; null: none, or no number.
+    pub value: Option<f64>,
+    /// Epochs that ended.
+    pub epochs: u64,
+    /// The job from start to end, in seconds.
+    pub wall_seconds: Option<f64>,
+    /// Its nodes times its time, in hours.
+    pub node_hours: Option<f64>,
+    /// Why it counts for nothing, in a few words.
+    pub failure: Option<String>,
+    /// After which epoch it was stopped.
+    pub stopped_at: Option<u64>,
+}
+
+impl Settled for Outcome {
+    fn failure(&self) -> Option<&str> {
+        self.failure.as_deref()
+    }
+
+    /// A node that was lost says nothing of the trial; a program that fails with some values would fail again.
+    fn may_be_tried_again(&self) -> bool {
+        matches!(
+            self.state,
+            JobState::NodeFail | JobState::Preempted | JobState::Unknown
+        )
+    }
+}
+
+impl Outcome {
+    /// Out of what a run left behind.
+    #[must_use]
+    pub fn new(
+        status: &Status,
+        nodes: &[NodeRecord],
+        metric: &Metric,
+        stopped_at: Option<u64>,
+    ) -> Self {
+        // One that was at its end before it was cancelled is as good as any.
+        let stopped_at = stopped_at.filter(|_| status.state != JobState::Completed);
+        let span = status.started_at_ms.zip(status.ended_at_ms);
+        let seconds = span.map(|(from, to)| to.saturating_sub(from) as f64 / 1e3);
+        let told = nodes
+            .iter()
+            .find(|node| value_of(&node.progress, metric).is_some());
+        let measured =
+            told.or_else(|| nodes.iter().find(|node| node.progress.recogniser.is_some()));
+        let progress = measured.map(|node| &node.progress);
+        let value = match metric.name.as_str() {
+            WALL_SECONDS => seconds,
+            _ => progress.and_then(|progress| value_of(progress, metric)),
+        };
+        let failure = match status.state {
+            _ if stopped_at.is_some() => None,
+            JobState::Completed if value.is_some() => None,
+            JobState::Completed => Some(missing(metric, progress)),
+            state => Some(format!("the run is {}", state.as_str())),
+        };
+        Self {
+            state: status.state,
+            value: value.filter(|value| value.is_finite()),
+            epochs: progress.map_or(0, |progress| progress.epochs_completed),
+            wall_seconds: seconds,
+            node_hours: seconds.map(|seconds| seconds * nodes.len().max(1) as f64 / 3600.0),
+            failure,
+            stopped_at,
+        }
+    }
+}
+
+/// Names of metrics that are not of the program's own.
+const EPOCH_SECONDS: &str = "epoch_seconds";
+const WALL_SECONDS: &str = "wall_seconds";
+
+fn missing(metric: &Metric, progress: Option<&Progress>) -> String {
+    let names: Vec<&str> = progress
+        .into_iter()
+        .flat_map(|progress| progress.last_metrics.keys().map(String::as_str))
+        .collect();
+    match names.is_empty() {
+        true => format!("its output shows no metric `{}`, and no other", metric.name),
+        false => format!(
+            "its output shows no metric `{}`; it shows {}",
+            metric.name,
+            names.join(", ")
+        ),
+    }
+}
+
+/// The metric as it is now.
+fn value_of(progress: &Progress, metric: &Metric) -> Option<f64> {
+    if metric.name == EPOCH_SECONDS {
+        let mut seconds: Vec<f64> = progress
+            .epochs
+            .iter()
+            .skip(1)
+            .filter_map(|epoch| Some(epoch.training_time()?.0))
+            .collect();
+        seconds.sort_by(f64::total_cmp);
+        return seconds.get(seconds.len() / 2).copied();
+    }
+    progress.last_metrics.get(&metric.name).copied()
+}
+
+/// The metric after `epochs` epochs; `None`: it has not come so far, or nothing was printed there.
+#[must_use]
+pub fn value_at(progress: &Progress, metric: &Metric, epochs: u64) -> Option<f64> {
+    let place = usize::try_from(epochs.checked_sub(1)?).ok()?;
+    // Of a long training the epochs in the middle are not kept.
+    let is_whole = progress.epochs.len() as u64 == progress.epochs_completed;
+    let epoch = progress.epochs.get(place).filter(|_| is_whole)?;
+    epoch.metrics.get(&metric.name).copied()
+}
+
+/// A line of the journal of a sweep.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(untagged)]
+pub enum Note {
+    /// A trial has these values.
+    Proposed {
+        /// Which trial, from 0.
+        proposed: usize,
+        /// Its parameters.
+        values: BTreeMap<String, Value>,
+    },
+    /// A run had a value at a rung.
+    Reached {
+        /// Which trial.
+        reached: usize,
+        /// The epoch.
+        epoch: u64,
+        /// The metric; null: no number.
+        value: Option<f64>,
+        /// Whether the trial is stopped for it.
+        stops: bool,
+    },
+    /// What becomes of its job.
+    Job(Entry<Outcome>),
+}
+
+/// One trial.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Trial<'a> {
+    /// Its number, from 0.
+    pub number: usize,
+    /// Its parameters.
+    pub values: &'a BTreeMap<String, Value>,
+    /// The run that counts, or that is under way.
+    pub run_id: Option<&'a RunId>,
+    /// What it came to; `None`: it is under way.
+    pub outcome: Option<&'a Outcome>,
+}
+
+/// All that a journal holds.
+#[derive(Debug, Clone, Default)]
+pub struct Study {
+    /// The jobs.
+    pub journal: Journal<Outcome>,
+    proposed: BTreeMap<usize, BTreeMap<String, Value>>,
+    /// By trial, the last rung that it reached, and whether it was stopped there.
+    rungs: BTreeMap<usize, (u64, bool)>,
+    /// Every value at a rung, in the order in which they came.
+    pub reached: Vec<(u64, f64)>,
+}
+
+impl Lines for Study {
+    type Line = Note;
+
+    fn add(&mut self, note: Note) {
+        match note {
+            Note::Proposed { proposed, values } => {
+                self.proposed.insert(proposed, values);
+            }
+            Note::Reached {
+                reached,
+                epoch,
+                value,
+                stops,
+            } => {
+                self.rungs.insert(reached, (epoch, stops));
+                self.reached.push((epoch, value.unwrap_or(f64::NAN)));
+            }
+            Note::Job(entry) => self.journal.add(entry),
+        }
+    }
+}
+
+impl Study {
+    /// The parameters of a trial.
+    #[must_use]
+    pub fn values(&self, number: usize) -> Option<&BTreeMap<String, Value>> {
+        self.proposed.get(&number)
+    }
+
+    /// The last rung that a trial reached, 0 for none, and whether it was stopped there.
+    #[must_use]
+    pub fn rung(&self, number: usize) -> (u64, bool) {
+        self.rungs.get(&number).copied().unwrap_or((0, false))
+    }
+
+    /// The number of the next trial.
+    #[must_use]
+    pub fn next_number(&self) -> usize {
+        self.proposed.keys().next_back().map_or(0, |last| last + 1)
+    }
+
+    /// All trials.
+    pub fn trials(&self) -> impl Iterator<Item = Trial<'_>> {
+        self.proposed.iter().map(|(number, values)| {
+            let slot = Slot {
+                cell: *number,
+                repeat: 0,
+            };
+            let result = self
+                .journal
+                .result(slot)
+                .filter(|_| self.journal.is_done(slot));
+            let last = self.journal.tries(slot).last();
+            Trial {
+                number: *number,
+                values,
+                run_id: result
+                    .map(|(one, _)| &one.run_id)
+                    .or(last.map(|one| &one.run_id)),
+                outcome: result.map(|(_, outcome)| outcome),
+            }
+        })
+    }
+
+    /// The best trial that was not stopped.
+    #[must_use]
+    pub fn best(&self, metric: &Metric) -> Option<Trial<'_>> {
+        let ended = self.trials().filter_map(|trial| {
+            let outcome = trial
+                .outcome
+                .filter(|outcome| outcome.failure.is_none() && outcome.stopped_at.is_none())?;
+            Some((metric.cost(outcome.value?), trial))
+        });
+        ended
+            .min_by(|(one, _), (other, _)| one.total_cmp(other))
+            .map(|(_, trial)| trial)
+    }
+
+    /// Hours of nodes that the trials that are over took.
+    #[must_use]
+    pub fn node_hours(&self) -> f64 {
+        let starts = self
+            .journal
+            .starts()
+            .filter_map(|(_, one)| one.measured.as_ref());
+        starts.filter_map(|outcome| outcome.node_hours).sum()
+    }
+}
