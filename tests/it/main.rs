@@ -33,6 +33,7 @@ mod cli_scaling;
 mod cli_series;
 mod cli_show;
 mod cli_submit;
+mod cli_sweep;
 mod cli_top;
 mod cli_wait;
 mod client;

@@ -71,7 +71,10 @@ impl Outcome {
             _ if stopped_at.is_some() => None,
             JobState::Completed if value.is_some() => None,
             JobState::Completed => Some(missing(metric, progress)),
-            state => Some(format!("the run is {}", state.as_str())),
+            state => {
+                let cause = status.cause.as_ref().map(|cause| cause.text.clone());
+                Some(cause.unwrap_or_else(|| state.as_str().to_owned()))
+            }
         };
         Self {
             state: status.state,

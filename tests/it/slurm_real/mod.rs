@@ -16,6 +16,7 @@ mod options;
 mod plain;
 pub(crate) mod resume;
 mod site;
+mod sweep;
 mod waiting;
 
 use std::collections::BTreeSet;

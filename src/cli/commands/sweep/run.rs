@@ -45,9 +45,12 @@ pub(crate) fn run(session: &Session, args: &SweepRun) -> Result<u8, Error> {
     let went_on = Conductor::new(session, work, sweep.max_jobs)?.run()?;
     print(session, &sweep, &dir)?;
     if !went_on {
-        session.warning(
-            "the first trials all failed, so no more were started; `dlrun logs RUN` shows why one of them failed, and the same command continues",
-        );
+        let last = dir.journal.trials().filter_map(|trial| trial.run_id).last();
+        let last = last.map_or("RUN", |run| &run.as_str()[..6]);
+        session.warning(&format!(
+            "the first trials all failed, so no more were started; `dlrun logs {last}` shows why one of them failed, and the same \
+             command continues"
+        ));
     }
     Ok(match has_result(&dir.journal) {
         true => 0,

@@ -1,0 +1,104 @@
+//! A sweep on a real cluster: a planted best is found with early stopping, and the command is killed in the middle.
+
+use std::collections::BTreeMap;
+use std::fs;
+
+use nix::sys::signal::{Signal, kill};
+use nix::unistd::Pid;
+use serde_json::Value;
+
+use super::cluster::{User, until};
+
+/// Branin's function after 27 epochs; its least value is 0.397887.
+const PROGRAM: &str = r#"for e in $(seq 27); do sleep 0.2; awk -v x="$1" -v y="$2" -v e="$e" 'BEGIN {
+pi = 3.14159265; a = y - 5.1 / (4 * pi * pi) * x * x + 5 / pi * x - 6
+f = a * a + 10 * (1 - 1 / (8 * pi)) * cos(x) + 10
+printf "Epoch %d/27 - loss: %.6f\n", e, f + 60 * exp(-(3 + (x + 5) / 3) * e / 27) }'; done"#;
+
+const SWEEP: &str = r#"
+[run]
+command = ["sh", "branin.sh", "{{x}}", "{{y}}"]
+[resources]
+walltime = "5m"
+exclude = "MORTAL"
+[sweep]
+name = "branin"
+metric = "loss"
+mode = "min"
+trials = 24
+max_jobs = 4
+stop = "asha"
+first_epoch = 3
+[sweep.space]
+vars.x = { low = -5.0, high = 10.0 }
+vars.y = { low = 0.0, high = 15.0 }
+"#;
+
+#[test]
+#[ignore = "needs slurmctld: run tests/run"]
+fn a_planted_best_is_found_with_early_stopping_by_a_command_that_is_killed() {
+    let user = User::new();
+    let _ = user.write("branin.sh", PROGRAM);
+    let file = user.write("branin.toml", &SWEEP.replace("MORTAL", super::MORTAL_NODE));
+    let dir = user.state_dir().join("sweeps/branin");
+    let journal = || fs::read_to_string(dir.join("journal.jsonl")).unwrap_or_default();
+    let begun = || journal().matches("\"begun\"").count();
+    for seen in [5, 12] {
+        let words = ["sweep", "run", "--scheduler", "slurm"];
+        let mut started = user
+            .command(user.binary())
+            .args(words)
+            .arg(&file)
+            .spawn()
+            .expect("it starts");
+        until("trials", 300, || (begun() >= seen).then_some(()));
+        let lock = fs::read_to_string(dir.join("lock")).expect("a lock");
+        let owner = lock
+            .split(' ')
+            .next()
+            .and_then(|pid| pid.parse().ok())
+            .expect("a process");
+        kill(Pid::from_raw(owner), Signal::SIGKILL).expect("it runs");
+        let _ = started.wait();
+    }
+    let done = user.dlrun(&[
+        "sweep".as_ref(),
+        "run".as_ref(),
+        "--json".as_ref(),
+        file.as_os_str(),
+    ]);
+    assert_eq!(done.code, 0, "{done:?}");
+    let result: Value = serde_json::from_str(&done.stdout).expect("JSON");
+    let trials = result["result"]["trials"]
+        .as_array()
+        .expect("a list")
+        .clone();
+    assert_eq!(trials.len(), 24);
+    let outcomes: Vec<&Value> = trials.iter().map(|trial| &trial["outcome"]).collect();
+    assert!(
+        outcomes.iter().all(|outcome| outcome["failure"].is_null()),
+        "{result}"
+    );
+    let stopped = outcomes
+        .iter()
+        .filter(|outcome| !outcome["stopped_at"].is_null())
+        .count();
+    assert!(stopped >= 8, "{stopped} of {result}");
+    let best = outcomes[0]["value"].as_f64().expect("a value");
+    assert!(
+        best < 15.0,
+        "half of all points are above 40, and one in ten below 8: {best}"
+    );
+    // Each trial is one run, whoever was killed.
+    let mut runs: BTreeMap<&str, usize> = BTreeMap::new();
+    trials.iter().for_each(|trial| {
+        *runs
+            .entry(trial["run_id"].as_str().expect("an id"))
+            .or_default() += 1
+    });
+    assert_eq!(runs.len(), 24);
+    let kept = fs::read_dir(user.state_dir().join("runs"))
+        .expect("a directory")
+        .count();
+    assert_eq!(kept, 24, "no run is doubled");
+}
