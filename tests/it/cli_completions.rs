@@ -35,7 +35,7 @@ fn bash_completes_verbs_and_hides_inner_ones() {
         .arg(&script)
         .run()
         .code(0)
-        .says("submit show scale\n");
+        .says("submit show scale sweep\n");
     // Runs too, and nothing where there are none.
     let dlrun = crate::support::DLRUN;
     let runs = format!(

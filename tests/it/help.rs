@@ -128,6 +128,18 @@ fn every_example_job_can_be_read_and_rendered() {
             let _ = matrix.arg(&file).run().code(0);
             continue;
         }
+        if text.lines().any(|line| line == "[sweep]") {
+            let sweep = env.dlrun([
+                "sweep",
+                "run",
+                "--dry-run",
+                "--no-check",
+                "--scheduler",
+                "local",
+            ]);
+            let _ = sweep.arg(&file).run().code(0);
+            continue;
+        }
         dlrun::job::parse(&text)
             .unwrap_or_else(|problems| panic!("{}: {problems:?}", file.display()));
         for scheduler in ["local", "slurm"] {

@@ -86,6 +86,7 @@ const CRATES: &[(&str, &[&str])] = &[
             "config",
             "image::catalogue::write",
             "learn::bench",
+            "learn::sweep",
         ],
     ),
     ("tokio", &["node::daemon"]),

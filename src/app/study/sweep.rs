@@ -1,9 +1,5 @@
 //! A sweep as work: the sampler proposes trials, the rule stops some, the journal holds all of it.
 
-use std::collections::BTreeMap;
-
-use toml::Value;
-
 use super::conduct::{Source, Work};
 use super::dir::{Order, StudyDir};
 use crate::app::error::Error;
@@ -14,7 +10,9 @@ use crate::foundation::diagnostic::Problem;
 use crate::foundation::units::counted;
 use crate::job::SchedulerKind;
 use crate::learn::bench::{Entry, Journal, Settled, Slot};
-use crate::learn::sweep::{Note, Outcome, Sampler, Stopping, Study, Sweep, parse, value_at};
+use crate::learn::sweep::{
+    Note, Outcome, Sampler, Stopping, Study, Sweep, Values, parse, value_at,
+};
 use crate::record::Progress;
 
 /// A trial runs once; there are no repeats of it.
@@ -26,7 +24,7 @@ pub(crate) fn load_trial(
     sweep: &Sweep,
     source: &Source,
     number: usize,
-    values: &BTreeMap<String, Value>,
+    values: &Values,
 ) -> Result<Job, Error> {
     source.load(session, sweep.trial(number, values))
 }
@@ -123,7 +121,7 @@ impl<'a> SweepWork<'a> {
         }
     }
 
-    fn values(&self, slot: Slot) -> BTreeMap<String, Value> {
+    fn values(&self, slot: Slot) -> Values {
         self.dir
             .journal
             .values(slot.cell)

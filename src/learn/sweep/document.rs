@@ -1,14 +1,13 @@
 //! The sweep file: a job file with a table `[sweep]`.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 use std::ops::Range;
 
 use serde::{Deserialize, Serialize};
-use toml::Value;
 use toml::de::DeTable;
 
 use super::MOST_TRIALS;
-use super::space::{self, Parameter};
+use super::space::{self, Parameter, Values};
 use crate::foundation::diagnostic::{Problem, sort_problems};
 use crate::foundation::toml_reader::{Fields, parse_document, syntax_problem};
 use crate::foundation::vocabulary::vocabulary;
@@ -267,11 +266,7 @@ impl Sweep {
     ///
     /// # Errors
     /// Placeholders that stand for nothing.
-    pub fn trial(
-        &self,
-        number: usize,
-        values: &BTreeMap<String, Value>,
-    ) -> Result<Cell, Vec<Problem>> {
+    pub fn trial(&self, number: usize, values: &Values) -> Result<Cell, Vec<Problem>> {
         let sets = self.space.iter().filter_map(|parameter| {
             let value = values.get(&parameter.name)?;
             Some((
@@ -286,7 +281,7 @@ impl Sweep {
 
     /// `lr=0.01 optimizer=sgd`.
     #[must_use]
-    pub fn label(&self, values: &BTreeMap<String, Value>) -> String {
+    pub fn label(&self, values: &Values) -> String {
         let words = self.space.iter().filter_map(|parameter| {
             let value = values.get(&parameter.name)?;
             Some(format!("{}={}", parameter.short, shown(value)))
@@ -297,6 +292,8 @@ impl Sweep {
 
 #[cfg(test)]
 mod tests {
+    use toml::Value;
+
     use super::*;
 
     const JOB: &str = "[run]\ncommand = [\"train\", \"{{lr}}\"]\n";
@@ -423,7 +420,7 @@ mod tests {
         let text =
             format!("{JOB}{SWEEP}[sweep.space]\nvars.lr = ['$(id) \"; #\n']\n").replace("#\n", "#");
         let sweep = parse(&text, "stem").expect("valid");
-        let values = BTreeMap::from([("vars.lr".to_owned(), Value::from("$(id) \"; #"))]);
+        let values = Values([("vars.lr".to_owned(), Value::from("$(id) \"; #"))].into());
         let cell = sweep.trial(6, &values).expect("a job");
         let job = crate::job::parse(&cell.job_file).expect("valid");
         let crate::job::Command::Argv(words) = &job.run.command.value else {

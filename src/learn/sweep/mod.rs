@@ -9,7 +9,7 @@ mod study;
 
 pub use document::{Metric, SamplerKind, StopRule, Sweep, parse};
 pub use sampler::Sampler;
-pub use space::{Kind, Parameter};
+pub use space::{Kind, Parameter, Values};
 pub use stopping::Stopping;
 pub use study::{Note, Outcome, Study, Trial, value_at};
 

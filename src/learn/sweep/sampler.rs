@@ -1,15 +1,13 @@
 //! Which values the next trial has. Grid, random and Sobol follow from the seed and the trial's number; TPE (Bergstra et al., NIPS
 //! 2011) also from what the trials before it came to.
 
-use std::collections::BTreeMap;
-
 use rand::SeedableRng;
 use rand::rngs::StdRng;
 use toml::Value;
 use tpe::TpeOptimizer;
 
 use super::document::{SamplerKind, Sweep};
-use super::space::{Kind, Parameter};
+use super::space::{Kind, Parameter, Values};
 use crate::foundation::statistics::Dice;
 use crate::learn::bench::shown;
 
@@ -50,7 +48,7 @@ impl<'a> Sampler<'a> {
     }
 
     /// Takes in what a trial came to; a trial that failed came to the worst.
-    pub fn tell(&mut self, values: &BTreeMap<String, Value>, value: Option<f64>) {
+    pub fn tell(&mut self, values: &Values, value: Option<f64>) {
         let cost = value.map_or(f64::INFINITY, |value| self.sweep.metric.cost(value));
         // The crate sorts by value and refuses what is no number.
         let cost = if cost.is_finite() { cost } else { f64::MAX };
@@ -71,7 +69,7 @@ impl<'a> Sampler<'a> {
 
     /// The values of a trial, counted from 0; `None`: a grid is at its end.
     #[must_use]
-    pub fn propose(&mut self, number: usize) -> Option<BTreeMap<String, Value>> {
+    pub fn propose(&mut self, number: usize) -> Option<Values> {
         let by_tpe = self.sweep.sampler == SamplerKind::Tpe && self.told >= STARTUP;
         let values: Vec<Value> = match self.sweep.sampler {
             SamplerKind::Grid => self.of_grid(number)?,
@@ -79,13 +77,13 @@ impl<'a> Sampler<'a> {
             _ if by_tpe => self.by_tpe(number),
             _ => self.sobol(number),
         };
-        let mut chosen = BTreeMap::new();
+        let mut chosen = Values::default();
         for (parameter, value) in self.sweep.space.iter().zip(values) {
             let value = match &parameter.when {
                 Some((.., otherwise)) if !is_active(parameter, &chosen) => otherwise.clone(),
                 _ => value,
             };
-            chosen.insert(parameter.name.clone(), value);
+            chosen.0.insert(parameter.name.clone(), value);
         }
         Some(chosen)
     }
@@ -157,7 +155,7 @@ impl<'a> Sampler<'a> {
     }
 }
 
-fn is_active(parameter: &Parameter, values: &BTreeMap<String, Value>) -> bool {
+fn is_active(parameter: &Parameter, values: &Values) -> bool {
     parameter.when.as_ref().is_none_or(|(other, wanted, _)| {
         values
             .get(other)
@@ -177,12 +175,12 @@ mod tests {
         parse(&format!("{JOB}{lines}"), "stem").unwrap_or_else(|problems| panic!("{problems:?}"))
     }
 
-    fn number(values: &BTreeMap<String, Value>, name: &str) -> f64 {
-        values[name].as_float().expect("a decimal")
+    fn number(values: &Values, name: &str) -> f64 {
+        values.0[name].as_float().expect("a decimal")
     }
 
     /// Branin's function; its minimum is 0.397887.
-    fn branin(values: &BTreeMap<String, Value>) -> f64 {
+    fn branin(values: &Values) -> f64 {
         let (x, y) = (number(values, "vars.x"), number(values, "vars.y"));
         let pi = std::f64::consts::PI;
         let first = y - 5.1 / (4.0 * pi * pi) * x * x + 5.0 / pi * x - 6.0;
@@ -296,8 +294,8 @@ mod tests {
         let mut seen = [0, 0];
         for trial in 0..40 {
             let values = sampler.propose(trial).expect("no grid");
-            let is_sgd = values["vars.x"].as_str() == Some("sgd");
-            assert_eq!(values["vars.y"] == Value::Integer(0), !is_sgd);
+            let is_sgd = values.0["vars.x"].as_str() == Some("sgd");
+            assert_eq!(values.0["vars.y"] == Value::Integer(0), !is_sgd);
             seen[usize::from(is_sgd)] += 1;
         }
         assert!(seen.iter().all(|count| *count > 5), "{seen:?}");
@@ -322,7 +320,10 @@ mod tests {
             let trials = run();
             assert_eq!(trials, run());
             for values in trials {
-                let (x, y) = (values["vars.x"].as_integer(), values["vars.y"].as_integer());
+                let (x, y) = (
+                    values.0["vars.x"].as_integer(),
+                    values.0["vars.y"].as_integer(),
+                );
                 assert!(
                     x.is_some_and(|x| x % 2 == 1 && (1..=9).contains(&x)),
                     "{values:?}"

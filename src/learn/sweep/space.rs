@@ -1,7 +1,9 @@
 //! `[sweep.space]`: parameters, each a key of the job file or a variable, with the values that it may have.
 
+use std::collections::BTreeMap;
 use std::ops::Range;
 
+use serde::{Deserialize, Serialize};
 use toml::de::{DeTable, DeValue};
 use toml::{Spanned, Table, Value};
 
@@ -54,6 +56,41 @@ pub struct Parameter {
     pub when: Option<(String, String, Value)>,
     pub(super) path: Vec<String>,
     pub(super) span: Range<usize>,
+}
+
+/// The values of a trial, by the names of the parameters.
+#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
+#[serde(transparent)]
+pub struct Values(pub(super) BTreeMap<String, Value>);
+
+impl Values {
+    /// Those at `part`, 0 to below 1, of all that each parameter may be.
+    #[must_use]
+    pub fn at(space: &[Parameter], part: f64) -> Self {
+        let values = space.iter().map(|one| (one.name.clone(), one.at(part)));
+        Self(values.collect())
+    }
+
+    pub(super) fn get(&self, name: &str) -> Option<&Value> {
+        self.0.get(name)
+    }
+
+    /// A value as text.
+    #[must_use]
+    pub fn text(&self, name: &str) -> Option<String> {
+        self.get(name).map(shown)
+    }
+}
+
+#[cfg(test)]
+impl schemars::JsonSchema for Values {
+    fn schema_name() -> std::borrow::Cow<'static, str> {
+        "Values".into()
+    }
+
+    fn json_schema(_: &mut schemars::SchemaGenerator) -> schemars::Schema {
+        schemars::json_schema!({ "type": "object", "additionalProperties": { "type": ["string", "number", "boolean"] } })
+    }
 }
 
 impl Parameter {

@@ -2,13 +2,12 @@
 
 use std::collections::BTreeMap;
 
-use serde::{Deserialize, Serialize};
-use toml::Value;
-
 use super::document::Metric;
+use super::space::Values;
 use crate::job::{JobState, RunId};
 use crate::learn::bench::{Entry, Journal, Lines, Settled, Slot};
 use crate::record::{NodeRecord, Progress, Status};
+use serde::{Deserialize, Serialize};
 
 /// What a trial came to.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
@@ -141,7 +140,7 @@ pub enum Note {
         /// Which trial, from 0.
         proposed: usize,
         /// Its parameters.
-        values: BTreeMap<String, Value>,
+        values: Values,
     },
     /// A run had a value at a rung.
     Reached {
@@ -164,7 +163,7 @@ pub struct Trial<'a> {
     /// Its number, from 0.
     pub number: usize,
     /// Its parameters.
-    pub values: &'a BTreeMap<String, Value>,
+    pub values: &'a Values,
     /// The run that counts, or that is under way.
     pub run_id: Option<&'a RunId>,
     /// What it came to; `None`: it is under way.
@@ -176,7 +175,7 @@ pub struct Trial<'a> {
 pub struct Study {
     /// The jobs.
     pub journal: Journal<Outcome>,
-    proposed: BTreeMap<usize, BTreeMap<String, Value>>,
+    proposed: BTreeMap<usize, Values>,
     /// By trial, the last rung that it reached, and whether it was stopped there.
     rungs: BTreeMap<usize, (u64, bool)>,
     /// Every value at a rung, in the order in which they came.
@@ -208,7 +207,7 @@ impl Lines for Study {
 impl Study {
     /// The parameters of a trial.
     #[must_use]
-    pub fn values(&self, number: usize) -> Option<&BTreeMap<String, Value>> {
+    pub fn values(&self, number: usize) -> Option<&Values> {
         self.proposed.get(&number)
     }
 
@@ -247,18 +246,15 @@ impl Study {
         })
     }
 
-    /// The best trial that was not stopped.
+    /// The best trial. One that was stopped counts with the value that it had.
     #[must_use]
     pub fn best(&self, metric: &Metric) -> Option<Trial<'_>> {
-        let ended = self.trials().filter_map(|trial| {
-            let outcome = trial
-                .outcome
-                .filter(|outcome| outcome.failure.is_none() && outcome.stopped_at.is_none())?;
+        let valued = self.trials().filter_map(|trial| {
+            let outcome = trial.outcome.filter(|outcome| outcome.failure.is_none())?;
             Some((metric.cost(outcome.value?), trial))
         });
-        ended
-            .min_by(|(one, _), (other, _)| one.total_cmp(other))
-            .map(|(_, trial)| trial)
+        let best = valued.min_by(|(one, _), (other, _)| one.total_cmp(other));
+        best.map(|(_, trial)| trial)
     }
 
     /// Hours of nodes that the trials that are over took.

@@ -1,11 +1,10 @@
 //! `dlrun sweep run`: the trials of a sweep as jobs.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 
 use serde::Serialize;
-use toml::Value;
 
-use super::show::{json_values, print};
+use super::show::print;
 use crate::app::error::Error;
 use crate::app::exit_of_run::code_of_state;
 use crate::app::job::source::read;
@@ -15,7 +14,7 @@ use crate::cli::args::SweepRun;
 use crate::cli::table::{fitted, table};
 use crate::foundation::units::counted;
 use crate::job::JobState;
-use crate::learn::sweep::{Sampler, Sweep, parse};
+use crate::learn::sweep::{Sampler, Sweep, Values, parse};
 
 /// Trials that `--dry-run` lists.
 const SHOWN: u32 = 20;
@@ -76,15 +75,10 @@ fn check(
     sweep: &Sweep,
     source: &Source,
 ) -> Result<crate::job::SchedulerKind, Error> {
-    let end = |part: f64| -> BTreeMap<String, Value> {
-        let space = sweep.space.iter();
-        space
-            .map(|parameter| (parameter.name.clone(), parameter.at(part)))
-            .collect()
-    };
     let mut warnings = BTreeSet::new();
     let mut scheduler = None;
-    for values in [end(0.0), end(1.0 - f64::EPSILON)] {
+    for part in [0.0, 1.0 - f64::EPSILON] {
+        let values = Values::at(&sweep.space, part);
         let job = load_trial(session, sweep, source, 0, &values)?;
         warnings.extend(job.plan.warnings);
         scheduler.get_or_insert(job.plan.scheduler);
@@ -112,7 +106,7 @@ pub(crate) struct PlannedSweep<'a> {
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 struct PlannedTrial {
     trial: usize,
-    values: BTreeMap<String, serde_json::Value>,
+    values: Values,
     job_file: String,
 }
 
@@ -133,16 +127,10 @@ fn planned(session: &Session, sweep: &Sweep, source: &Source) -> Result<u8, Erro
         let cell = sweep
             .trial(number, &values)
             .map_err(|problems| source.error(problems))?;
-        let values = json_values(&values);
-        let text = |value: &serde_json::Value| {
-            value
-                .as_str()
-                .map_or_else(|| value.to_string(), str::to_owned)
-        };
         let row = sweep
             .space
             .iter()
-            .map(|parameter| values.get(&parameter.name).map(text).unwrap_or_default());
+            .map(|parameter| values.text(&parameter.name).unwrap_or_default());
         shown.add_row(std::iter::once((number + 1).to_string()).chain(row));
         first.push(PlannedTrial {
             trial: number + 1,

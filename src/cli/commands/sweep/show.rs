@@ -1,9 +1,6 @@
 //! `dlrun sweep show`: the trials of a sweep, best first.
 
-use std::collections::BTreeMap;
-
 use serde::Serialize;
-use toml::Value;
 
 use crate::app::error::{Error, Kind, failure};
 use crate::app::session::Session;
@@ -11,7 +8,7 @@ use crate::app::study::StudyDir;
 use crate::cli::args::SweepShow;
 use crate::cli::table::{fitted, or_dash, table};
 use crate::foundation::units::{counted, display_seconds};
-use crate::learn::sweep::{Outcome, Study, Sweep, Trial, parse};
+use crate::learn::sweep::{Outcome, Study, Sweep, Trial, Values, parse};
 
 /// Trials that a terminal is shown.
 const MOST_ROWS: usize = 40;
@@ -39,19 +36,10 @@ pub(crate) struct ShownSweep<'a> {
 struct ShownTrial<'a> {
     /// Its number, from 1.
     trial: usize,
-    values: BTreeMap<String, serde_json::Value>,
+    values: &'a Values,
     run_id: Option<&'a str>,
     /// What it came to; null: it is under way.
     outcome: Option<&'a Outcome>,
-}
-
-/// Values as JSON has them.
-pub(super) fn json_values(values: &BTreeMap<String, Value>) -> BTreeMap<String, serde_json::Value> {
-    let json = |value: &Value| serde_json::to_value(value).unwrap_or_default();
-    values
-        .iter()
-        .map(|(name, value)| (name.clone(), json(value)))
-        .collect()
 }
 
 /// Runs the verb.
@@ -90,18 +78,16 @@ fn best(session: &Session, sweep: &Sweep, study: &Study) -> Result<u8, Error> {
     Ok(0)
 }
 
-/// All trials: those that came to a value, best first, then those that were stopped, that run, that failed.
+/// All trials: those that came to a value, best first, then those under way, then those that failed.
 fn ranked<'a>(sweep: &Sweep, study: &'a Study) -> Vec<Trial<'a>> {
     let mut trials: Vec<Trial<'a>> = study.trials().collect();
     let rank = |trial: &Trial<'_>| match trial.outcome {
-        Some(outcome) if outcome.failure.is_some() => (3, f64::INFINITY),
+        Some(outcome) if outcome.failure.is_some() => (2, f64::INFINITY),
         Some(outcome) => {
-            let cost = outcome
-                .value
-                .map_or(f64::INFINITY, |value| sweep.metric.cost(value));
-            (u8::from(outcome.stopped_at.is_some()), cost)
+            let cost = outcome.value.map(|value| sweep.metric.cost(value));
+            (0, cost.unwrap_or(f64::INFINITY))
         }
-        None => (2, f64::INFINITY),
+        None => (1, f64::INFINITY),
     };
     trials.sort_by(|one, other| {
         let (one, other) = (rank(one), rank(other));
@@ -124,12 +110,6 @@ fn state(outcome: Option<&Outcome>) -> String {
     }
 }
 
-fn text_of(value: &Value) -> String {
-    value
-        .as_str()
-        .map_or_else(|| value.to_string(), str::to_owned)
-}
-
 /// Prints the sweep.
 pub(super) fn print(session: &Session, sweep: &Sweep, dir: &StudyDir<Study>) -> Result<u8, Error> {
     let study = &dir.journal;
@@ -146,7 +126,7 @@ pub(super) fn print(session: &Session, sweep: &Sweep, dir: &StudyDir<Study>) -> 
             .iter()
             .map(|trial| ShownTrial {
                 trial: trial.number + 1,
-                values: json_values(trial.values),
+                values: trial.values,
                 run_id: trial.run_id.map(crate::job::RunId::as_str),
                 outcome: trial.outcome,
             })
@@ -215,7 +195,7 @@ fn shown(sweep: &Sweep, study: &Study, trials: &[Trial<'_>]) -> String {
         let values = sweep
             .space
             .iter()
-            .map(|parameter| or_dash(trial.values.get(&parameter.name).map(text_of)));
+            .map(|parameter| or_dash(trial.values.text(&parameter.name)));
         let run = or_dash(trial.run_id.map(|run| run.as_str()[..6].to_owned()));
         rows.add_row(first.into_iter().chain(values).chain([run, state(outcome)]));
     }
@@ -273,13 +253,10 @@ fn csv(sweep: &Sweep, study: &Study) -> String {
                 .map(|run| run.as_str().to_owned())
                 .unwrap_or_default(),
         ];
-        let values = sweep.space.iter().map(|parameter| {
-            trial
-                .values
-                .get(&parameter.name)
-                .map(text_of)
-                .unwrap_or_default()
-        });
+        let values = sweep
+            .space
+            .iter()
+            .map(|parameter| trial.values.text(&parameter.name).unwrap_or_default());
         lines.push(
             fixed
                 .into_iter()
