@@ -391,9 +391,8 @@ fn kind(table: &mut Table) -> Result<Kind, String> {
         Some(Value::Boolean(log)) => log,
         Some(_) => return Err("`log` must be true or false".to_owned()),
     };
-    let (low, high) = match (table.remove("low"), table.remove("high")) {
-        (Some(low), Some(high)) => (low, high),
-        _ => return Err("it needs both `low` and `high`".to_owned()),
+    let (Some(low), Some(high)) = (table.remove("low"), table.remove("high")) else {
+        return Err("it needs both `low` and `high`".to_owned());
     };
     let step = table.remove("step");
     let kind = match (low, high, step) {
