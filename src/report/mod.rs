@@ -22,6 +22,7 @@ pub use bench::{
     Asked, AxisFigures, CellFigures, Comparison, Effect, Environment, Failure, Figures, Kind,
     Result, Rows,
 };
+pub use html::sweep_page;
 pub use json::ReportAnswer;
 pub use scaling::{
     Gain as ScalingGain, Kind as ScalingKind, Law as ScalingLaw, Point as ScalingPoint,

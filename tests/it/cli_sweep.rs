@@ -78,6 +78,15 @@ fn the_planted_best_is_found_and_becomes_a_job_file() {
             .is_some_and(|line| line.starts_with("4,0,10,")),
         "{csv}"
     );
+    let _ = env
+        .dlrun(["sweep", "show", "--html", "page.html"])
+        .run()
+        .code(0);
+    let page = fs::read_to_string(env.jobs().join("page.html")).expect("written");
+    assert!(
+        page.contains("Best: trial 4, loss 0, with x=3.") && page.matches("h1").count() >= 12,
+        "{page}"
+    );
     let best = env.dlrun(["sweep", "show", "--best"]).run().code(0).text();
     let job = env.write("best.toml", best);
     let _ = env.dlrun(["check"]).arg(&job).run().code(0);

@@ -73,6 +73,9 @@ pub(crate) struct SweepShow {
     /// Print all trials as CSV
     #[arg(long, conflicts_with = "best")]
     pub(crate) csv: bool,
+    /// Also write a page with drawings: the best so far, and the metric over each parameter
+    #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath, conflicts_with_all = ["csv", "best"])]
+    pub(crate) html: Option<PathBuf>,
     /// Print the job file of the best trial
     #[arg(long)]
     pub(crate) best: bool,

@@ -155,6 +155,32 @@ impl Parameter {
         Some(part.clamp(0.0, 1.0 - f64::EPSILON))
     }
 
+    /// Where the value that a trial has is; `None`: it is not one of those that are searched.
+    #[must_use]
+    pub fn part_of_trial(&self, values: &Values) -> Option<f64> {
+        let is_searched = self
+            .when
+            .as_ref()
+            .is_none_or(|(other, wanted, _)| values.text(other).as_ref() == Some(wanted));
+        self.part_of(values.get(&self.name).filter(|_| is_searched)?)
+    }
+
+    /// Some values with their places, for an axis.
+    #[must_use]
+    pub fn marks(&self) -> Vec<(f64, String)> {
+        match &self.kind {
+            Kind::Choice(values) if values.len() <= 8 => {
+                let marks = values
+                    .iter()
+                    .map(|value| (self.part_of(value).unwrap_or(0.0), shown(value)));
+                marks.collect()
+            }
+            _ => [0.0, 0.25, 0.5, 0.75, 1.0 - f64::EPSILON]
+                .map(|part| (part, shown(&self.at(part))))
+                .to_vec(),
+        }
+    }
+
     /// The values of a grid, or how many it would have.
     pub(super) fn grid(&self) -> Result<Vec<Value>, Problem> {
         let all = match (&self.kind, self.points) {

@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 
 use super::document::Metric;
 use super::space::Values;
+use crate::foundation::units::counted;
 use crate::job::{JobState, RunId};
 use crate::learn::bench::{Entry, Journal, Lines, Settled, Slot};
 use crate::record::{NodeRecord, Progress, Status};
@@ -168,6 +169,26 @@ pub struct Trial<'a> {
     pub run_id: Option<&'a RunId>,
     /// What it came to; `None`: it is under way.
     pub outcome: Option<&'a Outcome>,
+}
+
+impl Trial<'_> {
+    /// What became of it, in a few words.
+    #[must_use]
+    pub fn state_text(&self) -> String {
+        match self.outcome {
+            None => "under way".to_owned(),
+            Some(Outcome {
+                failure: Some(why), ..
+            }) => why.clone(),
+            Some(Outcome {
+                stopped_at: Some(epoch),
+                ..
+            }) => {
+                format!("stopped after {}", counted(*epoch, "epoch"))
+            }
+            Some(_) => "completed".to_owned(),
+        }
+    }
 }
 
 /// All that a journal holds.

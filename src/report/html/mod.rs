@@ -5,10 +5,12 @@ mod epochs;
 mod run;
 mod scaling;
 mod style;
+mod sweep;
 mod table;
 mod timelines;
 mod writer;
 
+pub use sweep::sweep_page;
 pub(super) use writer::Html;
 
 use super::number::instant;

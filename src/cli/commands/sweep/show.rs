@@ -3,12 +3,15 @@
 use serde::Serialize;
 
 use crate::app::error::{Error, Kind, failure};
+use crate::app::replaced_file::{OTHER_OUTPUT, may_write, write_over};
 use crate::app::session::Session;
 use crate::app::study::StudyDir;
 use crate::cli::args::SweepShow;
 use crate::cli::table::{fitted, or_dash, table};
+use crate::foundation::clock::now_ms;
 use crate::foundation::units::{counted, display_seconds};
 use crate::learn::sweep::{Outcome, Study, Sweep, Trial, Values, parse};
+use crate::report::sweep_page;
 
 /// Trials that a terminal is shown.
 const MOST_ROWS: usize = 40;
@@ -56,6 +59,17 @@ pub(crate) fn run(session: &Session, args: &SweepShow) -> Result<u8, Error> {
         session.output.raw(csv(&sweep, &dir.journal).as_bytes())?;
         return Ok(0);
     }
+    if let Some(path) = &args.html {
+        may_write(path, OTHER_OUTPUT)?;
+        let page = sweep_page(
+            &sweep,
+            &dir.journal,
+            &ranked(&sweep, &dir.journal),
+            now_ms(),
+        );
+        write_over(path, page.as_bytes())?;
+        session.note(&format!("wrote {}", path.display()));
+    }
     print(session, &sweep, &dir)
 }
 
@@ -94,20 +108,6 @@ fn ranked<'a>(sweep: &Sweep, study: &'a Study) -> Vec<Trial<'a>> {
         one.0.cmp(&other.0).then(one.1.total_cmp(&other.1))
     });
     trials
-}
-
-fn state(outcome: Option<&Outcome>) -> String {
-    match outcome {
-        None => "under way".to_owned(),
-        Some(Outcome {
-            failure: Some(why), ..
-        }) => why.clone(),
-        Some(Outcome {
-            stopped_at: Some(epoch),
-            ..
-        }) => format!("stopped after {}", counted(*epoch, "epoch")),
-        Some(_) => "completed".to_owned(),
-    }
 }
 
 /// Prints the sweep.
@@ -197,7 +197,12 @@ fn shown(sweep: &Sweep, study: &Study, trials: &[Trial<'_>]) -> String {
             .iter()
             .map(|parameter| or_dash(trial.values.text(&parameter.name)));
         let run = or_dash(trial.run_id.map(|run| run.as_str()[..6].to_owned()));
-        rows.add_row(first.into_iter().chain(values).chain([run, state(outcome)]));
+        rows.add_row(
+            first
+                .into_iter()
+                .chain(values)
+                .chain([run, trial.state_text()]),
+        );
     }
     text.push_str(&fitted(rows));
     if trials.len() > MOST_ROWS {

@@ -1,0 +1,230 @@
+//! A sweep as a page: how the best came about, the metric over each parameter, and all trials.
+
+use super::{Html, head, table};
+use crate::learn::sweep::{Parameter, Study, Sweep, Trial};
+use crate::report::chart::panel::{Panel, Shape, axis_below, polyline};
+use crate::report::chart::ticks::{Ticks, values};
+use crate::report::chart::{HEIGHT, WIDTH};
+use crate::report::number::{counted, duration, instant, or_unknown, range, real, short};
+
+/// Trials in the table; the rest is in the CSV.
+const MOST_ROWS: usize = 500;
+/// The scale ends here among the values, so that a few very bad ones do not hide the others.
+const SHOWN_PART: f64 = 0.8;
+
+/// One file of HTML, with all that it shows in it.
+#[must_use]
+pub fn sweep_page(
+    sweep: &Sweep,
+    study: &Study,
+    trials: &[Trial<'_>],
+    written_at_ms: u64,
+) -> String {
+    let mut html = Html::default();
+    html.markup("<!DOCTYPE html>\n");
+    html.element("html", &[("lang", "en")], |html| {
+        html.element("head", &[], |html| head(html, &sweep.name));
+        html.element("body", &[], |html| {
+            html.markup("<a class=\"skip\" href=\"#main\">Skip to the report</a>\n");
+            html.element("header", &[], |html| {
+                header(html, sweep, study, written_at_ms)
+            });
+            html.element("main", &[("id", "main")], |html| {
+                html.section("best", "Best so far", |html| {
+                    best_so_far(html, sweep, study)
+                });
+                html.section("parameters", "Parameters", |html| {
+                    parameters(html, sweep, trials)
+                });
+                html.section("trials", "Trials, best first", |html| {
+                    all(html, sweep, trials)
+                });
+            });
+        });
+    });
+    html.into_text()
+}
+
+fn header(html: &mut Html, sweep: &Sweep, study: &Study, written_at_ms: u64) {
+    html.paragraph("kind", "Sweep");
+    html.leaf("h1", &[], &sweep.name);
+    let (written, version) = (instant(written_at_ms), env!("CARGO_PKG_VERSION"));
+    html.paragraph(
+        "muted",
+        &format!("Written {written} UTC by dlrun {version}."),
+    );
+    let over = study
+        .trials()
+        .filter(|trial| trial.outcome.is_some())
+        .count();
+    let text = format!(
+        "{} of {} over, by {}, early stopping {}; {} node hours.",
+        over,
+        counted(sweep.trials.into(), "trial"),
+        sweep.sampler.as_str(),
+        sweep.stop.as_str(),
+        short(study.node_hours())
+    );
+    html.paragraph("muted", &text);
+    if let Some(best) = study.best(&sweep.metric) {
+        let value = or_unknown(value_of(&best), short);
+        let number = best.number + 1;
+        let text = format!(
+            "Best: trial {number}, {} {value}, with {}.",
+            sweep.metric.name,
+            sweep.label(best.values)
+        );
+        html.paragraph("remark", &text);
+    }
+}
+
+fn value_of(trial: &Trial<'_>) -> Option<f64> {
+    trial
+        .outcome
+        .filter(|outcome| outcome.failure.is_none())?
+        .value
+}
+
+fn best_so_far(html: &mut Html, sweep: &Sweep, study: &Study) {
+    let mut best: Option<f64> = None;
+    let mut line: Vec<(f64, f64)> = Vec::new();
+    let last = real(study.next_number().saturating_sub(1).max(1) as u64);
+    for trial in study.trials() {
+        let Some(value) = value_of(&trial) else {
+            continue;
+        };
+        if best.is_none_or(|best| sweep.metric.is_better(value, best)) {
+            best = Some(value);
+        }
+        line.push((real(trial.number as u64) / last, best.unwrap_or(value)));
+    }
+    let Some(best) = best.filter(|_| line.len() > 1) else {
+        html.paragraph("muted", "Two trials with a value are needed.");
+        return;
+    };
+    let ticks = values_of(line.iter().map(|(_, value)| *value));
+    let shape = Shape {
+        class: "line",
+        path: polyline(line.into_iter(), &ticks),
+    };
+    let marks = vec![
+        (0.0, "1".to_owned()),
+        (1.0, study.next_number().to_string()),
+    ];
+    drawing(
+        html,
+        &sweep.metric.name,
+        "by trial",
+        format!("best {}", short(best)),
+        (shape, ticks),
+        marks,
+    );
+}
+
+fn parameters(html: &mut Html, sweep: &Sweep, trials: &[Trial<'_>]) {
+    for parameter in &sweep.space {
+        let place =
+            |trial: &Trial<'_>| Some((parameter.part_of_trial(trial.values)?, value_of(trial)?));
+        let points: Vec<(f64, f64)> = trials.iter().filter_map(place).collect();
+        if points.len() > 1 {
+            points_over(html, sweep, parameter, &points);
+        }
+    }
+}
+
+fn points_over(html: &mut Html, sweep: &Sweep, parameter: &Parameter, points: &[(f64, f64)]) {
+    let ticks = values_of(points.iter().map(|(_, value)| *value));
+    let path = points.iter().map(|(part, value)| {
+        let (x, y) = (part * WIDTH, (1.0 - ticks.place(*value)) * HEIGHT);
+        format!("M{x:.0} {y:.0}h1")
+    });
+    let shape = Shape {
+        class: "dots",
+        path: path.collect(),
+    };
+    let marks = parameter.marks();
+    let summary = counted(points.len() as u64, "trial");
+    drawing(
+        html,
+        &parameter.name,
+        &format!("{} by {}", sweep.metric.name, parameter.short),
+        summary,
+        (shape, ticks),
+        marks,
+    );
+}
+
+/// From the least value to where most of them are.
+fn values_of(all: impl Iterator<Item = f64>) -> Ticks {
+    let mut all: Vec<f64> = all.collect();
+    all.sort_by(f64::total_cmp);
+    #[expect(
+        clippy::cast_possible_truncation,
+        clippy::cast_sign_loss,
+        reason = "a part of a length"
+    )]
+    let shown = ((all.len() as f64 * SHOWN_PART).ceil() as usize).clamp(1, all.len().max(1));
+    let (least, most) = range(all.iter().take(shown).copied());
+    values(least, most)
+}
+
+fn drawing(
+    html: &mut Html,
+    title: &str,
+    unit: &str,
+    summary: String,
+    (shape, ticks): (Shape, Ticks),
+    marks: Vec<(f64, String)>,
+) {
+    let panel = Panel {
+        title: title.to_owned(),
+        unit: unit.to_owned(),
+        summary,
+        class: "cpu",
+        height: 140,
+        shapes: vec![shape],
+        ticks,
+        limit: None,
+    };
+    let axis = Ticks {
+        begin: 0.0,
+        end: 1.0,
+        marks,
+    };
+    html.element("figure", &[], |html| {
+        panel.write(html);
+        axis_below(html, &axis);
+    });
+}
+
+fn all(html: &mut Html, sweep: &Sweep, trials: &[Trial<'_>]) {
+    let mut heads: Vec<&str> = vec!["Trial", "Value", "Epochs", "Time"];
+    heads.extend(sweep.space.iter().map(|parameter| parameter.short.as_str()));
+    heads.extend(["Run", "State"]);
+    let row = |trial: &Trial<'_>| -> Vec<String> {
+        let outcome = trial.outcome;
+        let mut row = vec![
+            (trial.number + 1).to_string(),
+            or_unknown(value_of(trial), short),
+            or_unknown(outcome.map(|outcome| outcome.epochs), |epochs| {
+                epochs.to_string()
+            }),
+            or_unknown(outcome.and_then(|outcome| outcome.wall_seconds), duration),
+        ];
+        row.extend(
+            sweep
+                .space
+                .iter()
+                .map(|parameter| trial.values.text(&parameter.name).unwrap_or_default()),
+        );
+        row.push(or_unknown(trial.run_id, |run| run.as_str().to_owned()));
+        row.push(trial.state_text());
+        row
+    };
+    let rows: Vec<Vec<String>> = trials.iter().take(MOST_ROWS).map(row).collect();
+    let caption = match trials.len() {
+        count if count > MOST_ROWS => format!("The best {MOST_ROWS} of {count}"),
+        _ => "All trials".to_owned(),
+    };
+    table::write(html, &caption, &heads, &rows);
+}
