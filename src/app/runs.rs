@@ -11,7 +11,7 @@ use crate::foundation::clock::now_ms;
 use crate::job::{JobState, RunId};
 use crate::record::rundir::{Attempt, Reading};
 use crate::record::store::Store;
-use crate::record::{AllStarts, AttemptMarks, AttemptSeen, Element, NodeRecord, RunProgress};
+use crate::record::{AllStarts, AttemptMarks, AttemptSeen, Element, Outcome, RunProgress};
 
 pub(crate) use crate::record::RunRow;
 pub(crate) use crate::record::rundir::RunDir;
@@ -46,14 +46,11 @@ pub(crate) fn list_runs(
     }
     tracker.refresh_unfinished(history)?;
     // Looking at all runs does not read the records of those that run.
-    let nodes = |run_id: &RunId| match tracker.state.run(run_id) {
-        Ok(run) => {
-            let outcome = run.newest_outcome(0)?.outcome;
-            Ok((outcome.nodes, outcome.attempt.is_some()))
-        }
-        Err(_) => Ok((tracker.store.node_records(run_id)?, false)),
+    let outcome = |run_id: &RunId| match tracker.state.run(run_id) {
+        Ok(run) => Ok(run.newest_outcome(0)?.outcome),
+        Err(_) => indexed(&tracker.store, run_id),
     };
-    listed(&tracker.store, filter, limit, nodes).map(Some)
+    listed(&tracker.store, filter, limit, outcome).map(Some)
 }
 
 /// The newest runs of another database.
@@ -63,15 +60,22 @@ pub(crate) fn list_store(
     limit: usize,
 ) -> Result<Option<Vec<Listed>>, Error> {
     let store = open_store(path)?;
-    let nodes = |run_id: &RunId| Ok((store.node_records(run_id)?, false));
-    listed(&store, filter, limit, nodes).map(Some)
+    listed(&store, filter, limit, |run_id| indexed(&store, run_id)).map(Some)
+}
+
+/// What the index has of a run that runs.
+fn indexed(store: &Store, run_id: &RunId) -> Result<Outcome, Error> {
+    Ok(Outcome {
+        nodes: store.node_records(run_id)?,
+        ..Outcome::default()
+    })
 }
 
 fn listed(
     store: &Store,
     filter: &Filter,
     limit: usize,
-    nodes: impl Fn(&RunId) -> Result<(Vec<NodeRecord>, bool), Error>,
+    outcome: impl Fn(&RunId) -> Result<Outcome, Error>,
 ) -> Result<Vec<Listed>, Error> {
     let rows = store.list(limit, filter)?;
     let run_ids: Vec<RunId> = rows.iter().map(|row| row.record.run_id.clone()).collect();
@@ -81,13 +85,12 @@ fn listed(
     let listed = listed.map(|(row, prefix)| {
         let key = (row.record.run_id.clone(), None);
         let is_one = row.status.state == JobState::Running && row.record.array.is_none();
-        let (nodes, continues) = if is_one {
-            nodes(&key.0)?
-        } else {
-            (Vec::new(), false)
+        let outcome = match is_one {
+            true => outcome(&key.0)?,
+            false => Outcome::default(),
         };
         Ok(Listed {
-            progress: RunProgress::of(&row.record, &row.status, &nodes, continues, now_ms()),
+            progress: RunProgress::of(&row.record, &row.status, &outcome, now_ms()),
             row,
             prefix,
             all_starts: continued.get(&key).copied(),

@@ -3,9 +3,11 @@
 
 use super::insight::energy_text;
 use super::table::Rows;
+use crate::app::times::local_time;
 use crate::foundation::units::{Bytes, counted, display_seconds};
 use crate::record::{
-    ContainerRecord, GpuUsage, NodeRecord, RankRecord, RunImage, Straggler, TrialRecord, Usage,
+    ContainerRecord, Event, EventKind, GpuUsage, NodeRecord, RankRecord, RunImage, Straggler,
+    TrialRecord, Usage,
 };
 
 /// Image, runtime and flags, those of the first node. `planned` is what the submission knew.
@@ -56,6 +58,19 @@ pub(super) fn add_unfit(nodes: &[NodeRecord], rows: &mut Rows) {
             let text = format!("{}: {}", node.key.node, event.detail);
             rows.add_known("NODE UNFIT", Some(text));
         }
+    }
+}
+
+/// The last silence of each node in which the program seemed to hang.
+pub(super) fn add_hangs(nodes: &[NodeRecord], rows: &mut Rows) {
+    for node in nodes {
+        let hang = |event: &&Event| matches!(event.kind, EventKind::Hang | EventKind::HangEnded);
+        let last = node.events.iter().rev().find(hang);
+        let text = |event: &Event| {
+            let (name, at) = (&node.key.node, local_time(event.at_ms));
+            format!("{name}, {at}: {}", event.detail)
+        };
+        rows.add_known("hang", last.map(text));
     }
 }
 

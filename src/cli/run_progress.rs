@@ -2,7 +2,7 @@
 
 use crate::app::times::{local_time, seconds_between};
 use crate::foundation::clock::now_ms;
-use crate::foundation::units::display_seconds;
+use crate::foundation::units::{counted, display_seconds};
 use crate::record::{EndSource, ExpectedEnd, RunProgress};
 
 /// `12/50`, or as many as are known.
@@ -60,6 +60,12 @@ pub(crate) fn trouble(progress: &RunProgress) -> Option<String> {
     ))
 }
 
+/// The size at which it will continue, as `dlrun scale` asked.
+pub(crate) fn next_size(progress: &RunProgress) -> Option<String> {
+    let nodes = counted(progress.nodes_asked?.into(), "node");
+    Some(format!("continues on {nodes} once its work is saved"))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -78,6 +84,7 @@ mod tests {
             expected_by: Some(EndSource::Progress),
             time_limit_ms: limit.map(|seconds| now_ms() + seconds * 1000),
             hangs_since_ms: None,
+            nodes_asked: None,
         }
     }
 
@@ -103,5 +110,11 @@ mod tests {
             ..progress(500, Some(100))
         };
         assert!(trouble(&hanging).is_some_and(|text| text.starts_with("seems to hang since ")));
+        let scaled = RunProgress {
+            nodes_asked: Some(3),
+            ..progress(100, None)
+        };
+        let text = next_size(&scaled).expect("it was asked for");
+        assert_eq!(text, "continues on 3 nodes once its work is saved");
     }
 }

@@ -174,6 +174,7 @@ fn table_text(tracked: &Tracked, records: Option<&Path>, insight: &Insight) -> S
     measured_rows::add_container(record.image.as_ref(), nodes(tracked), &mut rows);
     measured_rows::add_unfit(nodes(tracked), &mut rows);
     measured_rows::add_trial(nodes(tracked), &mut rows);
+    measured_rows::add_hangs(nodes(tracked), &mut rows);
     add_epochs(tracked, &mut rows);
     let progress = tracked.progress();
     rows.add_known(
@@ -181,6 +182,8 @@ fn table_text(tracked: &Tracked, records: Option<&Path>, insight: &Insight) -> S
         progress.as_ref().and_then(run_progress::left_line),
     );
     rows.add_known("warning", progress.as_ref().and_then(run_progress::trouble));
+    let next_size = progress.as_ref().and_then(run_progress::next_size);
+    rows.add_known("scale", next_size);
     rows.add_known("forecast", forecast::line(tracked));
     text::add_rows(insight, &mut rows);
     add_usage(tracked, &mut rows);

@@ -230,11 +230,16 @@ impl<'a> Fields<'a> {
         key: &'static str,
         words: &[(&'static str, T)],
     ) -> Option<T> {
-        let text = self.text(key)?;
+        let value = self.raw(key)?;
+        let known: Vec<String> = words.iter().map(|(word, _)| format!("`{word}`")).collect();
+        if value.get_ref().as_str().is_none() {
+            let wanted = format!("one of {}, in quotes", known.join(", "));
+            return self.wrong_type(key, value, &wanted);
+        }
+        let text = self.text_of(key, value)?;
         if let Some((_, value)) = words.iter().find(|(word, _)| *word == text) {
             return Some(*value);
         }
-        let known: Vec<String> = words.iter().map(|(word, _)| format!("`{word}`")).collect();
         let (prefix, known) = (&self.prefix, known.join(", "));
         let message = format!("`{prefix}{key}` must be one of {known}, not `{text}`");
         let guess = nearest(&text, words.iter().map(|(word, _)| *word));
@@ -262,7 +267,11 @@ impl<'a> Fields<'a> {
         number.filter(|number| range.contains(number)).or_else(|| {
             let (prefix, first, last) = (&self.prefix, range.start(), range.end());
             let message = format!("`{prefix}{key}` must be from {first} to {last}, not {written}");
-            self.fault(key, message);
+            let problem = Problem::at(self.span(key), message);
+            self.problem(match written.to_string() == "0" {
+                true => problem.hinted("leave the line out for the default"),
+                false => problem,
+            });
             None
         })
     }

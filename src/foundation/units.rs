@@ -139,7 +139,7 @@ impl Walltime {
         let text = text.trim();
         if !text.is_empty() && text.bytes().all(|b| b.is_ascii_digit()) {
             return Err(refused(format!(
-                "`{text}` has no unit (Slurm would read minutes, PBS seconds); write `{text}h`, `{text}m` or `{text}:00:00`"
+                "`{text}` has no unit (Slurm would read minutes, PBS seconds); write `{text}h`, `{text}m` or `{text}s`"
             )));
         }
         let seconds = if text.contains(':') {

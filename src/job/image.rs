@@ -413,7 +413,7 @@ mod tests {
             ("gpu = \"nvidea\"", "must be one of"),
             ("fakeroot = \"yes\"", "must be one of"),
             ("fakeroot = 1", "must be true or false"),
-            ("build = true", "must be text"),
+            ("build = true", "in quotes, not true or false"),
             ("options = [\"--nv\"]", "the key is `image.gpu`"),
             ("options = [\"contain\"]", "is not an option"),
             ("options = [\"-B/:/x\"]", "more than one short option"),

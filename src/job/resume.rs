@@ -243,7 +243,10 @@ fn lead() -> Kind<Walltime> {
 fn ends() -> Kind<Vec<ResumeOn>> {
     let item = json!({ "type": "string", "enum": ResumeOn::NAMES });
     let kind = list(&item, |text| {
-        let error = || format!("{text:?} is none of {}", ResumeOn::NAMES.join(", "));
+        let error = || match text {
+            "hang" => "a program that hangs is ended with hang = \"requeue\"".to_owned(),
+            text => format!("{text:?} is none of {}", ResumeOn::NAMES.join(", ")),
+        };
         ResumeOn::from_word(text).ok_or_else(error)
     });
     let ends = ENDS.map(ResumeOn::as_str);

@@ -371,7 +371,11 @@ impl Plan {
     /// Whether a start may follow another one inside of the same job of a cluster.
     #[must_use]
     pub fn restarts_inside(&self) -> bool {
-        let gives_back = self.elastic.is_some() && self.scheduler == SchedulerKind::Slurm;
+        let can_give_back = matches!(
+            self.scheduler,
+            SchedulerKind::Slurm | SchedulerKind::OpenPbs
+        );
+        let gives_back = self.elastic.is_some() && can_give_back;
         self.resources.spares > 0 || gives_back
     }
 

@@ -67,8 +67,9 @@ impl Resolver<'_> {
     /// Nodes more, for a training whose ranks dlrun starts on those nodes that are left.
     fn spares(&mut self) {
         let asked = &self.spec.resources;
-        let is_slurm = self.plan.scheduler == SchedulerKind::Slurm;
-        let Some(spares) = asked.spares.as_ref().filter(|_| is_slurm).cloned() else {
+        let kind = self.plan.scheduler;
+        let has_them = matches!(kind, SchedulerKind::Slurm | SchedulerKind::OpenPbs);
+        let Some(spares) = asked.spares.as_ref().filter(|_| has_them).cloned() else {
             return;
         };
         let resources = &self.plan.resources;
@@ -96,7 +97,11 @@ impl Resolver<'_> {
                 "write tasks_per_node in place of tasks",
             ),
         ];
-        if let Some((_, what, hint)) = needs.into_iter().find(|(has, ..)| !has) {
+        let lacks: Vec<_> = needs.into_iter().filter(|(has, ..)| !has).collect();
+        if !lacks.is_empty() {
+            let joined = |words: Vec<&str>| words.join("; ");
+            let what = joined(lacks.iter().map(|(_, what, _)| *what).collect());
+            let hint = joined(lacks.iter().map(|(.., hint)| *hint).collect());
             let message = format!("`resources.spares` needs {what}");
             self.problems
                 .push(Problem::at(spares.span, message).hinted(hint));
@@ -306,13 +311,12 @@ fn chunks(total: Interval, useful: u64, nodes: u32) -> Option<(String, u64)> {
 }
 
 fn described(resume: &Resume, walltime: Option<Walltime>) -> String {
-    let lead = resume
-        .lead
-        .map_or("some time".to_owned(), |lead| lead.to_string());
+    let lead = resume.lead.map(|lead| format!("{lead} "));
+    let lead = lead.unwrap_or_default();
     let asked = match (resume.signal, walltime) {
         (_, None) => "no time limit in the job file".to_owned(),
-        (SaveSignal::None, _) => format!("ends {lead} before each time limit"),
-        (signal, _) => format!("gets SIG{signal} {lead} before each time limit"),
+        (SaveSignal::None, _) => format!("ends {lead}before each time limit"),
+        (signal, _) => format!("gets SIG{signal} {lead}before each time limit"),
     };
     let on: Vec<&str> = resume.on.iter().map(|on| on.as_str()).collect();
     let hours = resume

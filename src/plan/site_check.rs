@@ -29,6 +29,17 @@ impl<'a> Resolver<'a> {
         problems.sort_by_key(|problem| problem.span.as_ref().map(|span| span.start));
         let fits = problems.is_empty();
         self.problems.extend(problems);
+        if let Some((_, most)) = self.plan.elastic.as_ref().map(|elastic| elastic.nodes)
+            && fits
+        {
+            let largest = Wanted {
+                nodes: most,
+                ..wanted
+            };
+            let misfits = site::check(&largest, model, tables).into_iter();
+            let warnings = misfits.map(|misfit| format!("`nodes.max`: {}", misfit.message));
+            self.plan.warnings.extend(warnings);
+        }
         // One that does not fit is no warning but a problem.
         self.plan
             .warnings

@@ -2,7 +2,7 @@
 
 use serde::Serialize;
 
-use super::{Event, EventKind, ExpectedEnd, NodeRecord, RunRecord, Status};
+use super::{Event, EventKind, ExpectedEnd, Outcome, RunRecord, Status};
 use crate::foundation::vocabulary::vocabulary;
 use crate::job::JobState;
 
@@ -33,22 +33,20 @@ pub struct RunProgress {
     pub time_limit_ms: Option<u64>,
     /// Since when the program seems to hang, in Unix milliseconds UTC.
     pub hangs_since_ms: Option<u64>,
+    /// The number of nodes on which the run is to continue once its work is saved, as `dlrun scale` asked.
+    pub nodes_asked: Option<u32>,
 }
 
 impl RunProgress {
-    /// Of a run that runs and is no array, by the records of its newest start. `continues`: it may have several starts, so its time limit
-    /// is none of the training.
+    /// Of a run that runs and is no array, by what its newest start left.
     #[must_use]
-    pub fn of(
-        record: &RunRecord,
-        status: &Status,
-        nodes: &[NodeRecord],
-        continues: bool,
-        now_ms: u64,
-    ) -> Option<Self> {
+    pub fn of(record: &RunRecord, status: &Status, outcome: &Outcome, now_ms: u64) -> Option<Self> {
         if status.state != JobState::Running || record.array.is_some() {
             return None;
         }
+        // The time limit of one of several starts is none of the training.
+        let continues = outcome.attempt.is_some();
+        let (nodes, nodes_asked) = (&outcome.nodes, outcome.nodes_asked);
         let newest = nodes.iter().map(|node| node.key.attempt).max();
         let nodes = nodes
             .iter()
@@ -83,6 +81,7 @@ impl RunProgress {
                 .filter(|_| !continues)
                 .map(|(began_ms, limit)| began_ms.saturating_add(limit.saturating_mul(1000))),
             hangs_since_ms,
+            nodes_asked,
         })
     }
 

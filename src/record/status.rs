@@ -56,6 +56,8 @@ pub struct Outcome {
     pub verdict: Option<QueueEntry>,
     /// When `dlrun cancel` asked for the run's end, in Unix milliseconds UTC.
     pub cancel_asked_at_ms: Option<u64>,
+    /// How many nodes `dlrun scale` asked for since this start began.
+    pub nodes_asked: Option<u32>,
     /// What the scheduler wrote into the job's output when it ended it.
     pub notice: Option<Notice>,
 }

@@ -164,6 +164,11 @@ pub trait Adapter: Sync {
         false
     }
 
+    /// The list of a job's nodes, as the variables of the job say it in which this process runs; `None`: they do not.
+    fn nodes_of_this_job(&self) -> Option<String> {
+        None
+    }
+
     /// Whether its command reads the script from its input.
     fn reads_script_from_input(&self) -> bool {
         false

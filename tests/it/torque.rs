@@ -492,6 +492,27 @@ fn a_node_that_says_nothing_was_killed() {
 }
 
 #[test]
+fn launcher_that_waits_for_a_lost_node_is_ended() {
+    let env = TestEnv::new();
+    let _ = torque(&env, RUNS);
+    // The first node waits in vain for the other, which has begun; as the real one, `pbsdsh` waits for both.
+    let _ = env.fake("pbsdsh").hook(
+        "shift; mkdir \"${2%/*}/rank.1\"; env -i PATH=\"$PATH\" HOME=\"$HOME\" PBS_NODENUM=0 \"$@\"; exec tail -f /dev/null",
+    );
+    let _ = env.fake("sleep");
+    let file = job(&env, "true", "launcher = \"ddp\"", "nodes = 2");
+    let submit = env.dlrun(["submit", "--json"]).arg(&file);
+    let result = submit.env("DLRUN_LAUNCH__WAIT_SECONDS", "10").run().code(0);
+    let result = result.result();
+    let id = result["run_id"].as_str().expect("an id");
+    wait_for("the job's end", || {
+        env.run_dir(id).join("0.0/end.json").exists()
+    });
+    let end = fs::read_to_string(env.run_dir(id).join("0.0/end.json")).expect("a mark");
+    assert!(end.contains("\"exit_code\":137"), "{end}");
+}
+
+#[test]
 fn node_that_never_began_is_the_cause() {
     let env = TestEnv::new();
     let _ = torque(&env, RUNS);
@@ -553,24 +574,26 @@ fn mpirun_is_told_the_hosts() {
 }
 
 #[test]
-fn uneven_tasks_go_where_the_server_gave_their_cpus() {
+fn uneven_tasks_are_dealt_to_nodes_of_equal_size() {
     let env = TestEnv::new();
-    // The second part of the request is the first node.
     let _ = torque(
         &env,
-        &RUNS.replace("n1\\nn1\\nn2\\nn2\\n", "n2\\nn2\\nn1\\nn1\\nn1\\nn1\\n"),
+        &RUNS.replace(
+            "n1\\nn1\\nn2\\nn2\\n",
+            "n2\\nn2\\nn2\\nn2\\nn1\\nn1\\nn1\\nn1\\n",
+        ),
     );
     let _ = env.fake("mpirun").hook("echo \"$1 $2\"; cat \"$4\"");
     let resources = "nodes = 2\ntasks = 3\ncpus_per_task = 2";
     let file = job(&env, "true", "launcher = \"mpi\"", resources);
     let script = env.dlrun(["render"]).arg(&file).run().code(0).text();
-    assert!(script.contains("-l nodes=1:ppn=4+1:ppn=2\n"), "{script}");
+    assert!(script.contains("-l nodes=2:ppn=4\n"), "{script}");
     let id = submitted(&env, &file);
     wait_for("the job's end", || {
         env.run_dir(&id).join("0.0/end.json").exists()
     });
     let output = fs::read_to_string(env.jobs().join("job-14.out")).expect("the output");
-    assert_eq!(output, "-np 3\nn2\nn1\nn1\n");
+    assert_eq!(output, "-np 3\nn2\nn2\nn1\n");
 }
 
 #[test]

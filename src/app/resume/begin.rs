@@ -10,8 +10,10 @@ use crate::app::error::Error;
 use crate::foundation::clock::now_ms;
 use crate::foundation::diagnostic::chain;
 use crate::job::{JobState, ResumeOn, SaveSignal};
+use crate::launch::{hosts, tasks_of_nodes};
 use crate::record::rundir::{Attempt, Reading};
 use crate::record::{AttemptEnd, AttemptRecord, Checkpoint, Next, Verdict};
+use crate::scheduler::adapter_for;
 
 /// How long before the time limit a program is asked to save where nothing is known of it, and without a signal, in seconds.
 const LEAD: f64 = 120.0;
@@ -80,18 +82,39 @@ impl Start<'_> {
         if let Some(hosts) = hosts.filter(|_| self.plan.resources.spares > 0) {
             lines += &format!("use={hosts}\n");
         }
-        if !self.kept.is_empty() {
-            // As Slurm's own script has it, which it writes when a job gives nodes back.
-            let (count, list) = (self.kept.len(), self.kept.join(","));
-            let tasks = self.plan.resources.tasks_per_node;
-            lines += &format!(
-                "SLURM_JOB_NUM_NODES={count}\nSLURM_NNODES={count}\nSLURM_JOB_NODELIST={list}\n"
-            );
-            lines += &format!("SLURM_NODELIST={list}\nSLURM_TASKS_PER_NODE={tasks}(x{count})\n");
-            let all = u64::from(tasks) * count as u64;
-            lines += &format!("SLURM_NTASKS={all}\nSLURM_NPROCS={all}\n");
-        }
+        lines += &self.kept_lines();
         Ok(lines + &self.size_lines() + "ok\n")
+    }
+
+    /// The variables of a job that gave nodes back, as Slurm's own script has them, which it writes then.
+    fn kept_lines(&self) -> String {
+        // PBS takes the others out of its list of nodes.
+        if self.kept.is_empty() || self.plan.scheduler.is_pbs() {
+            return String::new();
+        }
+        let (count, list) = (self.kept.len(), self.kept.join(","));
+        let tasks = self.plan.resources.tasks_per_node;
+        let all = u64::from(tasks) * count as u64;
+        let mut lines = format!(
+            "SLURM_JOB_NUM_NODES={count}\nSLURM_NNODES={count}\nSLURM_JOB_NODELIST={list}\nSLURM_NODELIST={list}\n\
+             SLURM_TASKS_PER_NODE={tasks}(x{count})\nSLURM_NTASKS={all}\nSLURM_NPROCS={all}\n"
+        );
+        if let Some(cpus) = self.kept_cpus() {
+            lines += &format!("SLURM_JOB_CPUS_PER_NODE={cpus}\n");
+        }
+        lines
+    }
+
+    /// The CPUs of each node that is left, from those of all: `16(x3),8`.
+    fn kept_cpus(&self) -> Option<String> {
+        let before = hosts(&adapter_for(self.plan.scheduler).nodes_of_this_job()?)?;
+        let cpus = tasks_of_nodes(&std::env::var("SLURM_JOB_CPUS_PER_NODE").ok()?)?;
+        let of = |node: &String| {
+            let at = before.iter().position(|known| known == node)?;
+            Some(cpus.get(at)?.to_string())
+        };
+        let kept: Option<Vec<String>> = self.kept.iter().map(of).collect();
+        Some(kept?.join(","))
     }
 
     /// The checkpoint that the job file names for the first start.

@@ -97,7 +97,7 @@ impl Start<'_> {
                 "it was cancelled".to_owned(),
             );
             self.say(&end);
-        } else if let Err(error) = self.hand_back(&mut end) {
+        } else if let Err(error) = self.hand_back(&mut end, &note) {
             end.next = Next::Nothing;
             end.why = format!(
                 "it should continue ({}), and cannot: {}",
@@ -179,7 +179,7 @@ impl Start<'_> {
             time_stop: stops.max_by_key(|stop| (stop.signalled, stop.stopped)),
             time_was_up: save_at_ms.is_some_and(|at| ended_ms >= at),
             is_recorded: !nodes.is_empty(),
-            scale: self.scale_asked(reading),
+            scale: self.run.scale_since(reading.outcome.attempt.as_ref()),
             unfit: unfit(nodes),
             lost: None,
             hung: hung.map(|event| event.detail.clone()),
@@ -201,15 +201,20 @@ impl Start<'_> {
     }
 
     /// Puts the job back into the queue, or submits one that continues it.
-    fn hand_back(&self, end: &mut AttemptEnd) -> Result<(), Error> {
+    fn hand_back(
+        &self,
+        end: &mut AttemptEnd,
+        note: &dyn Fn(&AttemptEnd) -> Result<(), FileError>,
+    ) -> Result<(), Error> {
         let scheduler = self.session.scheduler(self.plan.scheduler)?;
         let job = self.job()?;
         let exclusion = self.exclusion(&*scheduler, end);
-        let scaled = self
-            .scale_asked(&self.run.marks(self.attempt))
-            .filter(|_| end.verdict == Verdict::Scaled);
-        if let Some(kept) = scaled.and_then(|scaled| self.give_back(&*scheduler, &job, scaled)) {
-            (end.next, end.kept_nodes) = (Next::Restart, kept);
+        let begun = self.run.marks(self.attempt).outcome.attempt;
+        let scaled = self.run.scale_since(begun.as_ref());
+        let scaled = scaled.filter(|_| end.verdict == Verdict::Scaled);
+        if let Some(scaled) = scaled
+            && self.give_back(&*scheduler, &job, scaled, end, note)
+        {
             return Ok(());
         }
         if scaled.is_none() && self.requeue(&*scheduler, &job)? {
@@ -269,25 +274,46 @@ impl Start<'_> {
         Ok(())
     }
 
-    /// Keeps so many of the job's nodes, the batch script's own among them, and gives the others back; `None`: it has no more than
-    /// that, or cannot.
-    fn give_back(&self, scheduler: &dyn Scheduler, job: &str, nodes: u32) -> Option<Vec<String>> {
-        let all = hosts(&self.hosts()?).filter(|_| may_restart())?;
-        let fewer = usize::try_from(nodes)
-            .ok()
-            .filter(|fewer| *fewer < all.len())?;
+    /// Keeps so many of the job's nodes, the batch script's own among them, and gives the others back; `false`: it has no more than
+    /// that, or cannot. The variables of the job will still name all, so what it keeps is noted before.
+    fn give_back(
+        &self,
+        scheduler: &dyn Scheduler,
+        job: &str,
+        nodes: u32,
+        end: &mut AttemptEnd,
+        note: &dyn Fn(&AttemptEnd) -> Result<(), FileError>,
+    ) -> bool {
+        let all = self.hosts().and_then(|list| hosts(&list));
+        let all = all.filter(|_| may_restart()).unwrap_or_default();
+        let fewer = usize::try_from(nodes).unwrap_or(usize::MAX);
+        if fewer >= all.len() {
+            return false;
+        }
         let (own, others): (Vec<String>, Vec<String>) =
             all.into_iter().partition(|node| *node == self.context.node);
         let kept: Vec<String> = own.into_iter().chain(others).take(fewer).collect();
-        match scheduler.keep_nodes(job, &kept)? {
-            Ok(()) => Some(kept),
-            Err(error) => {
-                let why = chain(&error).join(": ");
+        let planned = AttemptEnd {
+            next: Next::Restart,
+            kept_nodes: kept.clone(),
+            ..end.clone()
+        };
+        let done = note(&planned).map_err(|error| chain(&error));
+        let done = done.and_then(|()| match scheduler.keep_nodes(job, &kept) {
+            Some(answer) => answer.map(|()| true).map_err(|error| chain(&error)),
+            None => Ok(false),
+        });
+        match done {
+            Ok(true) => *end = planned,
+            Ok(false) => return false,
+            Err(why) => {
+                let why = why.join(": ");
                 self.session
                     .warning(&format!("another job continues: {why}"));
-                None
+                return false;
             }
         }
+        true
     }
 
     /// Puts the job back into the queue; `false`: another job is to be submitted. Only a clear refusal allows that: a controller that
@@ -331,20 +357,6 @@ impl Start<'_> {
             "start {number} of this run ended: {}; {what}: {}",
             end.evidence, end.why
         ));
-    }
-
-    /// The number of nodes that `dlrun scale` asked for since this start began.
-    fn scale_asked(&self, reading: &Reading) -> Option<u32> {
-        let known = reading
-            .outcome
-            .attempt
-            .as_ref()
-            .and_then(|attempt| attempt.scale_asked_at_ms);
-        let new = self
-            .run
-            .scale()
-            .filter(|scale| Some(scale.asked_at_ms) != known);
-        new.map(|scale| scale.nodes)
     }
 }
 

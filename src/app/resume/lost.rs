@@ -12,53 +12,53 @@ use crate::scheduler::{BrokenNode, Scheduler, adapter_for, script};
 pub(super) type Exclusion = Result<Vec<String>, String>;
 
 impl Start<'_> {
-    /// The list of this job's nodes, as its scheduler writes it.
+    /// The list of this job's nodes.
     pub(super) fn hosts(&self) -> Option<String> {
         if !self.kept.is_empty() {
             return Some(self.kept.join(","));
         }
-        std::env::var("SLURM_JOB_NODELIST").ok()
+        adapter_for(self.plan.scheduler).nodes_of_this_job()
     }
 
     /// The nodes of this start: those of its job; with spare ones as many as are asked for. The batch script's own is always among them;
     /// those that are dead come last, before them those that an earlier start lost or that are to be drained.
     pub(super) fn in_use(&self, ends: &[AttemptEnd]) -> Option<String> {
         let list = self.hosts();
-        let wanted = self.plan.resources.nodes as usize;
-        let Some(all) = list.as_deref().and_then(hosts) else {
-            return list;
-        };
         if self.plan.resources.spares == 0 {
             return list;
         }
         let lost: BTreeSet<&String> = ends.iter().flat_map(|end| &end.lost_nodes).collect();
         let broken = self.out_of_order(list.as_deref());
-        let rank = |node: &&String| {
-            let broken = broken.iter().find(|broken| broken.name == **node);
+        let harm = |node: &String| {
+            let broken = broken.iter().find(|broken| broken.name == *node);
             let is_dead = broken.is_some_and(|broken| broken.is_dead);
-            let is_own = **node == self.context.node;
-            (!is_own, is_dead, broken.is_some() || lost.contains(*node))
+            u8::from(is_dead) * 2 + u8::from(broken.is_some() || lost.contains(node))
         };
-        let mut best: Vec<&String> = all.iter().collect();
-        best.sort_by_key(rank);
-        best.truncate(wanted);
-        let chosen = all.iter().filter(|node| best.contains(node)).cloned();
-        Some(chosen.collect::<Vec<_>>().join(","))
+        let chosen = self.best(list.as_deref(), harm);
+        chosen.map_or(list, |(nodes, _)| Some(nodes.join(",")))
     }
 
     /// Whether the job still has enough nodes without those that this start lost; the node of the batch script cannot be one of them.
     pub(super) fn has_spares(&self, lost: &BTreeSet<String>) -> bool {
-        let all = self
-            .hosts()
-            .and_then(|list| hosts(&list))
-            .unwrap_or_default();
         let before = self.ends();
         let before: BTreeSet<&String> = before.iter().flat_map(|end| &end.lost_nodes).collect();
-        let left = all
-            .iter()
-            .filter(|node| !lost.contains(*node) && !before.contains(node));
-        let is_enough = left.count() >= self.plan.resources.nodes as usize;
-        self.plan.resources.spares > 0 && is_enough && !lost.contains(&self.context.node)
+        let own = &self.context.node;
+        let harm =
+            |node: &String| u8::from(lost.contains(node) || node != own && before.contains(node));
+        let best = self.best(self.hosts().as_deref(), harm);
+        self.plan.resources.spares > 0 && best.is_some_and(|(_, harm)| harm == 0)
+    }
+
+    /// As many of a list's nodes as the ranks use, in its order: the batch script's own and the least harmed others; with the harm of
+    /// the worst. `None`: they cannot be read, or are too few.
+    fn best(&self, list: Option<&str>, harm: impl Fn(&String) -> u8) -> Option<(Vec<String>, u8)> {
+        let mut all: Vec<(usize, String)> = hosts(list?)?.into_iter().enumerate().collect();
+        all.sort_by_key(|(_, node)| (*node != self.context.node, harm(node)));
+        all.truncate(self.plan.resources.nodes as usize);
+        all.sort_unstable();
+        let is_enough = all.len() == self.plan.resources.nodes as usize;
+        let worst = all.iter().map(|(_, node)| harm(node)).max()?;
+        is_enough.then(|| (all.into_iter().map(|(_, node)| node).collect(), worst))
     }
 
     /// The nodes of a start that its scheduler has out of order now.

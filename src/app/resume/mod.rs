@@ -8,7 +8,6 @@ mod scale;
 
 pub(crate) use scale::{Scaled, scale};
 
-use std::collections::BTreeSet;
 use std::time::Duration;
 
 use nix::sys::signal::{SigSet, Signal};
@@ -18,7 +17,7 @@ use crate::app::exec::context;
 use crate::app::session::{PATIENCE, Session, within};
 use crate::app::track::status_by_files;
 use crate::job::{Resume, SchedulerVariables};
-use crate::launch::Plan;
+use crate::launch::{Plan, hosts};
 use crate::node::supervise::Context;
 use crate::observe::checkpoint::Checkpoints;
 use crate::record::rundir::{Attempt, Reading, RunDir, StateDir};
@@ -224,10 +223,9 @@ impl<'a> Start<'a> {
 
     /// Nodes of this start.
     fn nodes(&self) -> u32 {
-        if !self.kept.is_empty() {
-            return u32::try_from(self.kept.len()).unwrap_or(u32::MAX);
-        }
-        nodes_of_job().unwrap_or(self.plan.resources.nodes)
+        let own = self.hosts().and_then(|list| hosts(&list));
+        own.and_then(|own| u32::try_from(own.len()).ok())
+            .unwrap_or(self.plan.resources.nodes)
     }
 
     /// What the run has taken up to the end of this start, or up to now, in hours of nodes.
@@ -247,18 +245,6 @@ impl<'a> Start<'a> {
 fn hours_of(start_ms: Option<u64>, end_ms: u64, nodes: u32) -> f64 {
     let spent = start_ms.map_or(0, |start| end_ms.saturating_sub(start));
     Duration::from_millis(spent).as_secs_f64() / 3600.0 * f64::from(nodes.max(1))
-}
-
-/// Nodes of this job: as Slurm says, else those in PBS's file.
-fn nodes_of_job() -> Option<u32> {
-    let by_slurm = std::env::var("SLURM_JOB_NUM_NODES")
-        .ok()
-        .and_then(|text| text.parse().ok());
-    by_slurm.or_else(|| {
-        let hosts = std::fs::read_to_string(std::env::var("PBS_NODEFILE").ok()?).ok()?;
-        let hosts: BTreeSet<&str> = hosts.lines().filter(|line| !line.is_empty()).collect();
-        u32::try_from(hosts.len()).ok()
-    })
 }
 
 /// Whether there is a checkpoint, and it is newer than the other one.

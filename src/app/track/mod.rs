@@ -51,14 +51,7 @@ impl Tracked {
     /// How far it is while it runs.
     pub(crate) fn progress(&self) -> Option<RunProgress> {
         let outcome = &self.reading.outcome;
-        let continues = outcome.attempt.is_some();
-        RunProgress::of(
-            &self.record,
-            &self.status,
-            &outcome.nodes,
-            continues,
-            now_ms(),
-        )
+        RunProgress::of(&self.record, &self.status, outcome, now_ms())
     }
 
     /// Refuses elements that its array does not have.

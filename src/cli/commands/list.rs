@@ -143,7 +143,8 @@ fn to_text(rows: &[Listed]) -> String {
                 or_dash(progress.and_then(left)),
             ]
         });
-        let reason = progress.and_then(run_progress::trouble);
+        let trouble = progress.and_then(run_progress::trouble);
+        let reason = trouble.or_else(|| progress.and_then(run_progress::next_size));
         let reason = reason.unwrap_or_else(|| why(status));
         table.add_row(row.chain(shown.into_iter().flatten()).chain([reason]));
     }

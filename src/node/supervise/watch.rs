@@ -36,6 +36,8 @@ use crate::record::{
 
 /// The longest pause between two writings of the record, and between two segments.
 const RECORD_PAUSE_MAX: Duration = Duration::from_secs(300);
+/// The same at least, for who takes a short silence for a hang.
+const HANG_PAUSE: Duration = Duration::from_secs(5);
 const SEGMENT_PAUSE_MAX: Duration = Duration::from_secs(1800);
 /// The first record after that of the beginning.
 const FIRST_RECORD: Duration = Duration::from_secs(5);
@@ -124,10 +126,11 @@ fn wait_for_scale(handover: &Handover) -> Option<Receiver<()>> {
             let run = StateDir::open(&dir).and_then(|state| state.run(&run_id));
             let Ok(run) = run else { continue };
             // Nearly always nobody asked, and one file is missing.
-            let Some(scale) = run.scale() else { continue };
-            let known = run.marks(attempt).outcome.attempt;
-            let known = known.and_then(|attempt| attempt.scale_asked_at_ms);
-            if Some(scale.asked_at_ms) != known {
+            if run.scale().is_none() {
+                continue;
+            }
+            let begun = run.marks(attempt).outcome.attempt;
+            if run.scale_since(begun.as_ref()).is_some() {
                 let _ = sender.send(());
                 return;
             }
@@ -198,6 +201,8 @@ impl Watch {
             .map(|after| Duration::from_secs(after.0));
         let longest_pause =
             hang_after.map_or(RECORD_PAUSE_MAX, |after| RECORD_PAUSE_MAX.min(after / 2));
+        // Each record is also a look whether the program hangs.
+        let record_pause = record_pause.min(longest_pause.max(HANG_PAUSE));
         let resumes = handover.resumes.then_some(handover.started_at_ms);
         let (writer, resumed) =
             Writer::start(handover.context.clone(), resumes, Duration::from_secs(5));

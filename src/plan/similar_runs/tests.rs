@@ -134,8 +134,8 @@ fn two_runs_of_which_one_completed_are_needed() {
     );
 }
 
-#[test]
-fn anything_else_of_the_run_does_not_act() {
+/// Runs that differ from `job(5.0)`, and how they are told apart.
+fn others() -> [(Identity, &'static str); 11] {
     let base = || job(5.0);
     let other_inputs = vec![Input {
         path: "/data/b".into(),
@@ -149,7 +149,7 @@ fn anything_else_of_the_run_does_not_act() {
         queue: Some("cpu".into()),
         ..base().asked
     };
-    let others = [
+    [
         (
             Identity {
                 script_digest: Some("d2".into()),
@@ -218,16 +218,22 @@ fn anything_else_of_the_run_does_not_act() {
             },
             "no run of this program",
         ),
-    ];
-    for (other, why) in others {
+    ]
+}
+
+#[test]
+fn anything_else_of_the_run_does_not_act() {
+    for (other, why) in others() {
         let history = history(vec![
             past(other.clone(), 60.0, DONE),
             past(other, 60.0, DONE),
         ]);
-        let job = base();
+        let job = job(5.0);
         let ladder = ladder(&job, &history);
         assert!(
-            ladder.seconds().is_none() && ladder.repeats(None).is_none(),
+            ladder.seconds().is_none()
+                && ladder.bytes().is_none()
+                && ladder.repeats(None).is_none(),
             "{why}"
         );
         let nearest = ladder.why_unknown();

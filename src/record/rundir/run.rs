@@ -111,6 +111,8 @@ impl RunDir {
         let newest = self.newest_attempt(element)?;
         let mut reading = newest.map_or_else(Reading::default, |attempt| self.outcome(attempt));
         self.verdicts().add_to(&mut reading.outcome);
+        let begun = reading.outcome.attempt.as_ref();
+        reading.outcome.nodes_asked = begun.and_then(|begun| self.scale_since(Some(begun)));
         Ok(reading)
     }
 

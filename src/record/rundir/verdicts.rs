@@ -5,7 +5,7 @@ use serde::{Deserialize, Serialize};
 use super::run::RunDir;
 use crate::foundation::private::{FileError, PrivateDir};
 use crate::job::ArraySpec;
-use crate::record::{Outcome, QueueEntry, cover};
+use crate::record::{AttemptRecord, Outcome, QueueEntry, cover};
 
 /// The scheduler's last word on the run's end.
 const VERDICT_FILE: &str = "verdict.json";
@@ -147,6 +147,16 @@ impl RunDir {
     #[must_use]
     pub fn scale(&self) -> Option<Scale> {
         read(&self.dir, SCALE_FILE)
+    }
+
+    /// The number of nodes that was asked for since a start began.
+    #[must_use]
+    pub fn scale_since(&self, start: Option<&AttemptRecord>) -> Option<u32> {
+        let known = start.and_then(|start| start.scale_asked_at_ms);
+        let new = self
+            .scale()
+            .filter(|scale| Some(scale.asked_at_ms) != known);
+        new.map(|scale| scale.nodes)
     }
 
     /// Notes that the end of the run, or of some of its elements, was asked for.

@@ -23,6 +23,10 @@ pub(super) fn requested(plan: &Plan) -> Vec<Flag> {
     let array = array.and_then(|array| Some(indexes((array.single_range()?, array.limit))));
     let depend = depends(resources).map(|depend| format!("depend={depend}"));
     flags.extend(options::given([("-J", array), ("-W", depend)]));
+    if resources.spares > 0 {
+        // Else OpenPBS ends a job that loses a node.
+        flags.push(Flag::with("-W", "tolerate_node_failures=all"));
+    }
     flags.extend(times_and_mail(plan, |mail: &Mail| mail_letters(mail, "a")));
     flags
 }
@@ -30,8 +34,12 @@ pub(super) fn requested(plan: &Plan) -> Vec<Flag> {
 /// `2:ncpus=8:mpiprocs=4:ngpus=2:mem=65536mb`: a chunk is what the job gets on one node, so there are as many as
 /// nodes. Named nodes have a chunk each.
 fn select(resources: &PlannedResources) -> String {
+    let with_spares = PlannedResources {
+        nodes: resources.nodes + resources.spares,
+        ..resources.clone()
+    };
     let chunk = |tasks| chunk(resources, tasks);
-    options::nodes(resources, chunk, |host, chunk| {
+    options::nodes(&with_spares, chunk, |host, chunk| {
         format!("1{chunk}:host={host}")
     })
 }
@@ -144,6 +152,12 @@ mod tests {
             ..bare()
         };
         assert_eq!(select(&named), "1:ncpus=8:host=n1+1:ncpus=8:host=n2");
+        let with_spare = PlannedResources {
+            nodes: 2,
+            spares: 1,
+            ..bare()
+        };
+        assert_eq!(select(&with_spare), "3");
     }
 
     #[test]

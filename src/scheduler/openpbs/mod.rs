@@ -30,11 +30,6 @@ pub static OPENPBS: Dialect = Dialect {
             instead: "sites have queues in its place: name one with `resources.queue`",
         },
         Lack {
-            key: "spares",
-            why: "OpenPBS ends a job that loses a node",
-            instead: "leave it out: the run continues in another job",
-        },
-        Lack {
             key: "exclude",
             why: "OpenPBS cannot leave out nodes",
             instead: "name the nodes that you want with `resources.nodelist`, or a resource of theirs with `resources.constraint`",
@@ -53,6 +48,7 @@ pub static OPENPBS: Dialect = Dialect {
     letters: &[("f", NO_WAIT)],
     reserves_by_queue: true,
     gives_whole_nodes: false,
+    gives_nodes_back: true,
     index: "PBS_ARRAY_INDEX",
     lists_cpus: false,
     pbsdsh: "--",

@@ -7,6 +7,7 @@ use std::time::Duration;
 use super::dialect::Dialect;
 use super::options::{Flag, argv, variables};
 use super::own::own_entries;
+use super::site::broken;
 use super::{handed_through, ids, job_file, script};
 use crate::config::site::SiteModel;
 use crate::foundation::diagnostic::Problem;
@@ -15,7 +16,8 @@ use crate::launch::{Plan, PlannedResources};
 use crate::scheduler::adapter::{Adapter, Asked, Elsewhere, Findings, Lack};
 use crate::scheduler::commands::Commands;
 use crate::scheduler::{
-    Entries, JobRef, Reach, Scheduler, SchedulerError, Submission, Submitted, output_file,
+    BrokenNode, Entries, JobRef, Reach, Scheduler, SchedulerError, Submission, Submitted,
+    output_file,
 };
 
 /// What names the server and the installation to PBS's commands, and is no part of a job.
@@ -123,10 +125,10 @@ impl Adapter for Dialect {
         script::ON_EACH.to_owned()
     }
 
-    fn hosts(&self, _plan: &Plan) -> String {
-        "dlrun_list=$(IFS=,; echo \"${dlrun_hosts[*]}\")\nexport DLRUN_HOSTS=$dlrun_list\n\
+    fn hosts(&self, plan: &Plan) -> String {
+        script::in_use(plan)
+            + "dlrun_list=$(IFS=,; echo \"${dlrun_hosts[*]}\")\nexport DLRUN_HOSTS=$dlrun_list\n\
          dlrun_list=$(IFS=,; echo \"${dlrun_tasks[*]}\")\nexport DLRUN_TASKS=$dlrun_list"
-            .to_owned()
     }
 
     fn ranks(&self, plan: &Plan) -> String {
@@ -139,6 +141,17 @@ impl Adapter for Dialect {
 
     fn keeps_environments_apart(&self) -> bool {
         true
+    }
+
+    fn nodes_of_this_job(&self) -> Option<String> {
+        let lines = std::fs::read_to_string(std::env::var_os("PBS_NODEFILE")?).ok()?;
+        let mut nodes: Vec<&str> = Vec::new();
+        for node in lines.lines().filter(|line| !line.is_empty()) {
+            if !nodes.contains(&node) {
+                nodes.push(node);
+            }
+        }
+        Some(nodes.join(",")).filter(|list| !list.is_empty())
     }
 
     fn id_in_names<'i>(&self, job_id: &'i str) -> &'i str {
@@ -239,6 +252,24 @@ impl Scheduler for Pbs {
             .into_iter()
             .map(delete);
         deleted.collect::<Vec<_>>().into_iter().collect()
+    }
+
+    fn out_of_order(&self, nodes: &str) -> Option<Vec<BrokenNode>> {
+        let names: Vec<&str> = nodes.split(',').collect();
+        let printed = self.commands.printed("pbsnodes", &names, &[], "show nodes");
+        Some(broken(&printed.ok()?))
+    }
+
+    fn keep_nodes(&self, job: &str, nodes: &[String]) -> Option<Result<(), SchedulerError>> {
+        let all = self.dialect.nodes_of_this_job();
+        let all = all.filter(|_| self.dialect.gives_nodes_back)?;
+        let others = all
+            .split(',')
+            .filter(|node| nodes.iter().all(|kept| kept != node));
+        let arguments: Vec<&str> = ["-j", job].into_iter().chain(others).collect();
+        let (program, what) = ("pbs_release_nodes", "give nodes back");
+        let done = self.commands.printed(program, &arguments, &[], what);
+        Some(done.map(drop))
     }
 
     fn site(&self) -> Result<SiteModel, SchedulerError> {

@@ -24,6 +24,8 @@ pub struct Dialect {
     pub(in crate::scheduler) letters: &'static [Letters],
     pub(in crate::scheduler) reserves_by_queue: bool,
     pub(in crate::scheduler) gives_whole_nodes: bool,
+    /// Whether a running job may give nodes back (`pbs_release_nodes`).
+    pub(in crate::scheduler) gives_nodes_back: bool,
     /// The variable that holds the index of an array's element in its job.
     pub(in crate::scheduler) index: &'static str,
     /// Whether the list of a job's nodes has a line for each CPU, else for each task.

@@ -24,12 +24,17 @@ pub(in crate::scheduler) fn identity(plan: &Plan, dialect: &Dialect) -> String {
     format!("{}{identity}{tasks}{MINT}{attempt}", output(plan, dialect))
 }
 
-/// How many tasks each node has, where not all have as many: the scheduler chose which node is which part of the request.
+/// How many tasks each node has, where not all have as many. The scheduler chose which node is which part of the request; Torque gave
+/// all nodes as much as the largest part needs, unless they have names.
 fn tasks(plan: &Plan, dialect: &Dialect) -> String {
     let resources = &plan.resources;
     let asked = resources.tasks_of_nodes(resources.nodes);
     if asked.first() == asked.last() {
         return String::new();
+    }
+    if dialect.lists_cpus && resources.nodelist.is_none() {
+        let all: u64 = asked.into_iter().map(u64::from).sum();
+        return TASKS_IN_ORDER.replace("@ALL@", &all.to_string());
     }
     let cpus = resources.cpus_per_task.unwrap_or(1);
     let lines = if dialect.lists_cpus { cpus } else { 1 };
@@ -41,6 +46,13 @@ dlrun_tasks=()
 for dlrun_host in "${dlrun_hosts[@]}"; do
     dlrun_task=$(grep -cxF -- "$dlrun_host" "$PBS_NODEFILE") || dlrun_task=0
     dlrun_tasks+=($((dlrun_task / @LINES@)))
+done
+"#;
+
+const TASKS_IN_ORDER: &str = r#"# Tasks of each node: the first ones have more.
+dlrun_tasks=()
+for dlrun_at in "${!dlrun_hosts[@]}"; do
+    dlrun_tasks+=($((@ALL@ / ${#dlrun_hosts[@]} + (dlrun_at < @ALL@ % ${#dlrun_hosts[@]}))))
 done
 "#;
 
@@ -132,6 +144,18 @@ if [ -n "$DLRUN_RUN_ID" ]; then
 fi
 "#;
 
+/// Of a job with spare nodes dlrun says which are in use.
+pub(in crate::scheduler) fn in_use(plan: &Plan) -> String {
+    match plan.resources.spares {
+        0 => String::new(),
+        _ => IN_USE.replace("@NODES@", &plan.resources.nodes.to_string()),
+    }
+}
+
+const IN_USE: &str = r#"# Without dlrun's answer the first ones are in use.
+if [ -n "$dlrun_use" ]; then IFS=, read -r -a dlrun_hosts <<< "$dlrun_use"; else dlrun_hosts=("${dlrun_hosts[@]:0:@NODES@}"); fi
+"#;
+
 /// What must be there before the command is put together: a directory that all nodes see, and in it, for MPI, the hosts,
 /// each as often as it has tasks.
 pub(in crate::scheduler) fn before(plan: &Plan, dialect: &Dialect) -> String {
@@ -145,8 +169,14 @@ pub(in crate::scheduler) fn before(plan: &Plan, dialect: &Dialect) -> String {
     }
     let is_set = |name: &&str| plan.env.iter().any(|variable| variable.name == **name);
     let own: Vec<&str> = NODES_OWN.into_iter().filter(|name| !is_set(name)).collect();
+    // What a rank's end takes at most on the nodes that are left, and their records.
+    let patience = match plan.launcher.is_distributed() {
+        true => plan.kill_wait_seconds + 30,
+        false => 0,
+    };
     let each = EACH
         .replace("@OWN@", &own.join(" "))
+        .replace("@PATIENCE@", &patience.to_string())
         .replace("@OPTIONS@", dialect.pbsdsh);
     let node = quoted(&node_script(plan));
     format!("{directory}dlrun_node_script={node}\n{each}")
@@ -210,7 +240,7 @@ const EACH: &str = r#"# A job's PATH need not have the scheduler's programs; the
 dlrun_pbsdsh=$(command -v pbsdsh || { PATH=${PBS_O_PATH:-$PATH}; command -v pbsdsh; }) ||
     refuse 66 "pbsdsh, which starts the command on each node, is not found on $DLRUN_NODE"
 dlrun_on_each() { # dlrun_on_each WORD...: runs the words on every node
-    local dsh= forget code=0 at at_code of=${#dlrun_hosts[@]} tenths=0
+    local dsh= forget leave code=0 at at_code of=${#dlrun_hosts[@]} tenths=0
     trap '[ -z "$dsh" ] || kill -TERM "$dsh" 2> /dev/null' TERM INT HUP QUIT
     trap '' USR1 USR2
     (
@@ -227,6 +257,8 @@ dlrun_on_each() { # dlrun_on_each WORD...: runs the words on every node
     dsh=$!
     dlrun_forget "$dsh" "$of" < /dev/null > /dev/null 2>&1 &
     forget=$!
+    dlrun_leave "$dsh" "$of" < /dev/null > /dev/null 2>&1 &
+    leave=$!
     while wait "$dsh"; [ $? -gt 128 ] && kill -0 "$dsh" 2> /dev/null; do :; done
     for ((at = 0; at < of; at++)); do
         # What another node wrote may take a moment to be seen here. One that began and wrote no code was killed.
@@ -245,7 +277,29 @@ dlrun_on_each() { # dlrun_on_each WORD...: runs the words on every node
         [ "$at_code" -le "$code" ] || code=$at_code
     done
     wait "$forget"
+    kill "$leave" 2> /dev/null
     exit "$code"
+}
+dlrun_leave() { # dlrun_leave PID NODES: ends the launcher where it waits for a node that is lost, once all others have ended
+    local at=0 code=0 limit seconds=0
+    PATH=$dlrun_path
+    trap '' INT HUP QUIT
+    [ @PATIENCE@ != 0 ] || return 0
+    while kill -0 "$1"; do
+        ls "$dlrun_dir"
+        while [ "$at" -lt "$2" ] && [ -s "$dlrun_dir/code.$at" ]; do at=$((at + 1)); done
+        limit=
+        if [ "$at" -ge "$2" ]; then
+            limit=5
+        elif [ -s "$dlrun_dir/code.0" ] && read -r code < "$dlrun_dir/code.0" && [ "$code" != 0 ]; then
+            limit=@PATIENCE@ # This node has failed, so the others end their ranks.
+        fi
+        if [ -n "$limit" ]; then
+            [ "$seconds" -lt "$limit" ] || kill -KILL "$1"
+            seconds=$((seconds + 1))
+        fi
+        sleep 1
+    done
 }
 dlrun_forget() { # dlrun_forget PID NODES: empties the file once each node has begun, or the launcher is over
     local at
@@ -281,6 +335,11 @@ fn node_script(plan: &Plan) -> String {
     } else {
         "$dlrun_output.$dlrun_rank.out"
     };
+    let other = match plan.resources.spares {
+        0 => "dlrun_rank=${PBS_NODENUM:-0}",
+        // A spare node.
+        _ => "exit 0",
+    };
     format!(
         r#"dlrun_path=$PATH
 read -r dlrun_host 2> /dev/null < /proc/sys/kernel/hostname || dlrun_host=$(uname -n)
@@ -288,7 +347,7 @@ dlrun_rank=
 for dlrun_at in "${{!dlrun_hosts[@]}}"; do
     [ "${{dlrun_hosts[dlrun_at]%%.*}}" != "${{dlrun_host%%.*}}" ] || dlrun_rank=$dlrun_at
 done
-[ -n "$dlrun_rank" ] || dlrun_rank=${{PBS_NODENUM:-0}}
+[ -n "$dlrun_rank" ] || {other}
 export DLRUN_NODE=${{dlrun_hosts[dlrun_rank]:-$dlrun_host}}
 # The scheduler's list of hosts is on the first node alone.
 [ -r "${{PBS_NODEFILE:-}}" ] || export PBS_NODEFILE=$dlrun_dir/hosts

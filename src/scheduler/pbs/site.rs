@@ -4,6 +4,7 @@ use super::answer::Thing;
 use super::values::walltime;
 use crate::config::site::{NodeType, Queue, SiteModel};
 use crate::job::SchedulerKind;
+use crate::scheduler::BrokenNode;
 
 /// A site by what its server says of itself, of its queues and of its nodes.
 pub(in crate::scheduler) fn model(
@@ -53,10 +54,40 @@ const DOWN: [&str; 7] = [
     "maintenance",
 ];
 
+/// Those of them with which the node's jobs continue.
+const RUNS_ON: [&str; 2] = ["offline", "maintenance"];
+
 /// 1 where jobs may run on a node, by its states: `down,job-exclusive`.
 pub(in crate::scheduler) fn up(node: &Thing) -> u32 {
     let is_down = |state: &str| state.split(',').any(|word| DOWN.contains(&word.trim()));
     u32::from(node.get("state").is_some_and(|state| !is_down(state)))
+}
+
+/// Those of the nodes that `pbsnodes NAME...` prints whose state keeps jobs away.
+pub(in crate::scheduler) fn broken(printed: &str) -> Vec<BrokenNode> {
+    let mut name = "";
+    let mut found = Vec::new();
+    for line in printed.lines() {
+        if !line.starts_with([' ', '\t']) {
+            name = line.trim();
+            continue;
+        }
+        let Some(state) = line.trim().strip_prefix("state = ") else {
+            continue;
+        };
+        let words: Vec<&str> = state.split(',').map(str::trim).collect();
+        if words.iter().any(|word| DOWN.contains(word)) {
+            found.push(BrokenNode {
+                name: name.to_owned(),
+                state: state.to_owned(),
+                // One that is offline still runs its jobs.
+                is_dead: words
+                    .iter()
+                    .any(|word| DOWN.contains(word) && !RUNS_ON.contains(word)),
+            });
+        }
+    }
+    found
 }
 
 /// So many GPUs of a node, of which no PBS knows the type.
@@ -130,5 +161,21 @@ mod tests {
             };
             assert_eq!(up(&node), expected, "{state}");
         }
+    }
+
+    #[test]
+    fn nodes_that_are_down_or_offline_are_out_of_order() {
+        // Of OpenPBS 23.06 and of Torque 6.1.3, shortened.
+        let openpbs = "node01\n     Mom = node01\n     state = job-busy\n\nnode02\n     ntype = PBS\n     state = down\n";
+        let torque = "node03\n     state = offline,job-exclusive\n     power_state = Running\n\nnode04\n     state = down\n";
+        let found = broken(&format!("{openpbs}\n{torque}"));
+        let found: Vec<_> = found
+            .iter()
+            .map(|node| (&*node.name, node.is_dead))
+            .collect();
+        assert_eq!(
+            found,
+            [("node02", true), ("node03", false), ("node04", true)]
+        );
     }
 }

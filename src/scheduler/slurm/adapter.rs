@@ -149,6 +149,10 @@ impl Adapter for Known {
         words + &mpi.unwrap_or_default()
     }
 
+    fn nodes_of_this_job(&self) -> Option<String> {
+        std::env::var("SLURM_JOB_NODELIST").ok()
+    }
+
     fn reads_script_from_input(&self) -> bool {
         true
     }

@@ -55,6 +55,17 @@ pub(super) fn output_line(plan: &Plan) -> Option<Flag> {
 /// `2:ppn=8:gpus=2:fast`, or `n1:ppn=8+n2:ppn=8` where nodes are named. `ppn` are the CPUs of all tasks of a node; `procs`
 /// beside it would be refused.
 fn nodes(resources: &PlannedResources) -> String {
+    // Torque 6.1.3 puts both parts of `1:ppn=2+1:ppn=1` on one node that has room for them, and such a job never starts: each node
+    // gets as much as the largest part needs.
+    let even = PlannedResources {
+        tasks_per_node: resources.tasks_of_nodes(resources.nodes)[0],
+        tasks: None,
+        ..resources.clone()
+    };
+    let resources = match resources.nodelist {
+        None => &even,
+        Some(_) => resources,
+    };
     let each = |tasks| each_node(resources, tasks);
     options::nodes(resources, each, |host, each| format!("{host}{each}"))
 }

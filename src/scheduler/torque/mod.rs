@@ -48,6 +48,7 @@ pub static TORQUE: Dialect = Dialect {
     ],
     reserves_by_queue: false,
     gives_whole_nodes: true,
+    gives_nodes_back: false,
     index: "PBS_ARRAYID",
     // It starts one program per node.
     lists_cpus: true,
