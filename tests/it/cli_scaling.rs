@@ -267,7 +267,7 @@ fn what_cannot_be_read_or_has_no_such_form_is_refused() {
         .dlrun(["report", "--scaling"])
         .run()
         .code(66)
-        .warns("no matrix was measured");
+        .warns("no matrix was run");
 }
 
 /// Ranks of which the first tells its epochs.
