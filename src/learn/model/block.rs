@@ -40,6 +40,8 @@ named_enum! {
         Image = "image",
         BatchSoftware = "slope of batch size with software",
         ThreadsSoftware = "slope of threads with software",
+        HardwarePrecision = "precision on hardware",
+        WorkersHardware = "slope of workers on hardware",
     }
 }
 
@@ -79,6 +81,7 @@ impl Block {
             Self::Family => &[Word::Family],
             Self::FamilySoftware => &[Word::Family, Word::Framework, Word::Compiler],
             Self::Image => &[Word::Image],
+            Self::HardwarePrecision | Self::WorkersHardware => &[Word::Hardware, Word::Precision],
             _ => &[],
         }
     }
@@ -94,6 +97,8 @@ impl Block {
                 | Self::FamilySoftware
                 | Self::BatchSoftware
                 | Self::ThreadsSoftware
+                | Self::HardwarePrecision
+                | Self::WorkersHardware
         )
     }
 
@@ -139,7 +144,8 @@ impl Block {
         let unless_known = |size: Size| where_true(facts.size(size).is_none());
         match self {
             Self::Gpu => where_true(facts.gpu),
-            Self::Workers => size(Size::Workers),
+            Self::HardwarePrecision | Self::WorkersHardware if !self.is_known(facts) => 0.0,
+            Self::Workers | Self::WorkersHardware => size(Size::Workers),
             Self::WorkersSquared => size(Size::Workers) * size(Size::Workers),
             Self::ManyNodes => where_true(size(Size::Nodes) != 0.0),
             Self::Nodes => size(Size::Nodes),
