@@ -72,7 +72,7 @@ impl Point {
         Situation {
             workload: Workload {
                 model: Some(self.network.clone()),
-                dataset: Some(self.set.clone()),
+                dataset: Some(self.set.trim_end_matches("-v2").to_owned()),
                 samples: Some(SAMPLES),
                 batch_size: self.batch.map(|each| each * u64::from(self.gpus)),
                 precision: Some(self.precision.clone()),
@@ -225,6 +225,12 @@ impl Score {
         self.errors.push((forecast.median / seconds).ln());
         self.widths.push(forecast.high / forecast.low);
         self.within += usize::from((forecast.low..=forecast.high).contains(&seconds));
+    }
+
+    pub(crate) fn add_all(&mut self, other: &Self) {
+        self.errors.extend(&other.errors);
+        self.widths.extend(&other.widths);
+        self.within += other.within;
     }
 
     pub(crate) fn mean(&self) -> f64 {
@@ -442,4 +448,48 @@ fn judge(rows: &[(String, [Scores; 2])]) {
         let cover = f64::from(u32::try_from(inside).expect("few")) / asked as f64;
         assert!((0.84..=0.99).contains(&cover), "{name}: {cover}\n{text}");
     }
+}
+
+/// The chip of a published GPU, whoever had it.
+pub(crate) fn chip(hardware: &str) -> String {
+    let owners = [
+        "1CC",
+        "DellTexas",
+        "Dell",
+        "LambdaCloud",
+        "LambdaBM",
+        "RAIDZ1",
+        "SMC",
+    ];
+    let words = hardware
+        .split(' ')
+        .filter(|word| !owners.contains(word) && *word != "Gen5");
+    words.collect::<Vec<_>>().join(" ")
+}
+
+/// Each kind of GPU from the others.
+pub(crate) fn kinds_of_gpus() -> Vec<(String, bool, Score)> {
+    let all = points();
+    let is_new = |point: &Point| point.set == "lambda-v2";
+    let of: Vec<&Point> = all.iter().filter(|point| point.is_of("lambda")).collect();
+    let chips: BTreeSet<(String, bool)> = of
+        .iter()
+        .map(|point| (chip(&point.hardware), is_new(point)))
+        .collect();
+    let each = chips.into_iter().map(|(left_out, is_new_chip)| {
+        let known = of
+            .iter()
+            .filter(|point| !is_new(point) && chip(&point.hardware) != left_out);
+        let model = fitted(known.copied());
+        let mut score = Score::default();
+        for point in of.iter().filter(|point| chip(&point.hardware) == left_out) {
+            score.add(
+                *model.forecast(&point.situation()).time().expect("a time"),
+                point.seconds(),
+            );
+        }
+        let aside = is_new_chip || is_aside(&left_out);
+        (left_out, aside, score)
+    });
+    each.collect()
 }

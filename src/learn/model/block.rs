@@ -17,6 +17,9 @@ named_enum! {
         Threads = "slope of threads",
         CoreRate = "slope of a core's rate",
         Bandwidth = "slope of memory bandwidth",
+        Peak = "slope of a GPU's peak rate",
+        GpuBandwidth = "slope of a GPU's memory bandwidth",
+        NoDataSheet = "GPU without data sheet",
         Workers = "slope of workers",
         WorkersSquared = "bend of the workers' slope",
         ManyNodes = "step at the node boundary",
@@ -129,6 +132,8 @@ impl Block {
             Self::Threads | Self::ThreadsSoftware => Size::Threads,
             Self::CoreRate => Size::CoreRate,
             Self::Bandwidth => Size::Bandwidth,
+            Self::Peak => Size::Peak,
+            Self::GpuBandwidth => Size::GpuBandwidth,
             _ => return None,
         })
     }
@@ -153,6 +158,7 @@ impl Block {
             Self::NoBatch => unless_known(Size::Batch),
             Self::NoThreads if facts.gpu => 0.0,
             Self::NoThreads => unless_known(Size::Threads),
+            Self::NoDataSheet => where_true(facts.gpu && facts.size(Size::Peak).is_none()),
             Self::NoParameters => unless_known(Size::Parameters),
             _ => 1.0,
         }

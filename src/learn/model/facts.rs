@@ -3,6 +3,7 @@
 use std::borrow::Cow;
 
 use super::Situation;
+use super::accelerators::Accelerator;
 use super::hash::Hash;
 use crate::foundation::named_enum;
 use crate::job::Workload;
@@ -38,10 +39,13 @@ pub(super) enum Size {
     // Of these it is not reported how far outside of what was measured a run lies.
     CoreRate,
     Bandwidth,
+    /// Of a GPU, by its data sheet.
+    Peak,
+    GpuBandwidth,
 }
 
 impl Size {
-    pub(super) const COUNT: usize = 9;
+    pub(super) const COUNT: usize = 11;
 }
 
 /// Steps of a size's logarithm: what differs by less than half a percent is the same size, such as threads out of a CPU quota.
@@ -70,9 +74,13 @@ impl Facts {
         }
         let figures = situation.hardware.figures.filter(|_| !gpu);
         let rates = figures.map(|figures| [figures.core_gflops, figures.memory_gb_per_second]);
+        let rates = rates.unwrap_or_default().into_iter();
         let exact = exact_sizes(situation).into_iter();
         let mut sizes = [UNKNOWN; Size::COUNT];
-        for (size, value) in sizes.iter_mut().zip(exact.chain(rates.unwrap_or_default())) {
+        for (size, value) in sizes
+            .iter_mut()
+            .zip(exact.chain(rates).chain(by_data_sheet(situation)))
+        {
             if value.is_finite() && value > 0.0 {
                 *size = stepped(value.ln());
             }
@@ -231,6 +239,19 @@ pub(super) fn exact_sizes(situation: &Situation) -> [f64; EXACT.len()] {
         count(workload.samples),
         count(workload.epochs),
     ]
+}
+
+/// What a data sheet says of the GPUs: peak rate and memory bandwidth; 0: nothing is known.
+fn by_data_sheet(
+    Situation {
+        workload, hardware, ..
+    }: &Situation,
+) -> [f64; 2] {
+    let name = hardware.gpu_model.as_deref().filter(|_| hardware.gpus > 0);
+    let figures = |gpu: &Accelerator| [gpu.peak(workload.precision.as_deref()), gpu.bandwidth];
+    name.and_then(Accelerator::of)
+        .map(figures)
+        .unwrap_or_default()
 }
 
 fn workers(situation: &Situation) -> u32 {
