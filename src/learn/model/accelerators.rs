@@ -38,18 +38,18 @@ impl Accelerator {
         fitting.max_by_key(|gpu| words(&gpu.name).count())
     }
 
-    /// Its largest rate at a precision, in TFLOP/s. Where none is said frameworks take 32 bits, and matrix units if there are any.
-    pub(super) fn peak(&self, precision: Option<&str>) -> f64 {
-        let full = self.tf32.unwrap_or(self.fp32);
-        let is_half = |name: &str| {
-            ["16", "amp", "mixed", "half"]
-                .iter()
-                .any(|part| name.contains(part))
-        };
-        match precision.map(str::to_ascii_lowercase) {
-            Some(name) if is_half(&name) => self.fp16.unwrap_or(full),
-            _ => full,
-        }
+    /// Its largest rate at 32 bits, in TFLOP/s: of its matrix units if it has any, as frameworks use them.
+    pub(super) fn peak(&self) -> f64 {
+        self.tf32.unwrap_or(self.fp32)
+    }
+
+    /// By how many times that is larger at a precision; `None`: it is not one of 16 bits.
+    pub(super) fn gain(&self, precision: &str) -> Option<f64> {
+        let precision = precision.to_ascii_lowercase();
+        let is_half = ["16", "amp", "mixed", "half"]
+            .iter()
+            .any(|part| precision.contains(part));
+        is_half.then(|| self.fp16.map_or(1.0, |half| half / self.peak()))
     }
 }
 
@@ -86,11 +86,11 @@ mod tests {
 
     #[test]
     fn peaks_go_by_precision() {
-        let peak = |name: &str, precision| Accelerator::of(name).expect("known").peak(precision);
-        assert_eq!(peak("A100-SXM4-40GB", Some("fp16")), 312.0);
-        assert_eq!(peak("A100-SXM4-40GB", Some("mixed_bfloat16")), 312.0);
-        assert_eq!(peak("A100-SXM4-40GB", None), 156.0);
-        assert_eq!(peak("V100-SXM2-16GB", Some("fp32")), 15.7);
-        assert_eq!(peak("K80", Some("fp16")), 4.37);
+        let gain = |name: &str, precision| Accelerator::of(name).expect("known").gain(precision);
+        assert_eq!(gain("A100-SXM4-40GB", "fp16"), Some(2.0));
+        assert_eq!(gain("A100-SXM4-40GB", "mixed_bfloat16"), Some(2.0));
+        assert_eq!(gain("A100-SXM4-40GB", "fp32"), None);
+        assert_eq!(gain("V100-SXM2-16GB", "AMP"), Some(125.0 / 15.7));
+        assert_eq!(gain("K80", "fp16"), Some(1.0));
     }
 }

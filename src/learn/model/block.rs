@@ -18,6 +18,7 @@ named_enum! {
         CoreRate = "slope of a core's rate",
         Bandwidth = "slope of memory bandwidth",
         Peak = "slope of a GPU's peak rate",
+        HalfGain = "slope of a GPU's gain by precision",
         GpuBandwidth = "slope of a GPU's memory bandwidth",
         NoDataSheet = "GPU without data sheet",
         Workers = "slope of workers",
@@ -133,6 +134,7 @@ impl Block {
             Self::CoreRate => Size::CoreRate,
             Self::Bandwidth => Size::Bandwidth,
             Self::Peak => Size::Peak,
+            Self::HalfGain => Size::HalfGain,
             Self::GpuBandwidth => Size::GpuBandwidth,
             _ => return None,
         })

@@ -2,9 +2,9 @@
 
 use std::borrow::Cow;
 
-use super::Situation;
 use super::accelerators::Accelerator;
 use super::hash::Hash;
+use super::{Hardware, Situation};
 use crate::foundation::named_enum;
 use crate::job::Workload;
 
@@ -41,11 +41,12 @@ pub(super) enum Size {
     Bandwidth,
     /// Of a GPU, by its data sheet.
     Peak,
+    HalfGain,
     GpuBandwidth,
 }
 
 impl Size {
-    pub(super) const COUNT: usize = 11;
+    pub(super) const COUNT: usize = 12;
 }
 
 /// Steps of a size's logarithm: what differs by less than half a percent is the same size, such as threads out of a CPU quota.
@@ -241,14 +242,17 @@ pub(super) fn exact_sizes(situation: &Situation) -> [f64; EXACT.len()] {
     ]
 }
 
-/// What a data sheet says of the GPUs: peak rate and memory bandwidth; 0: nothing is known.
-fn by_data_sheet(
-    Situation {
-        workload, hardware, ..
-    }: &Situation,
-) -> [f64; 2] {
-    let name = hardware.gpu_model.as_deref().filter(|_| hardware.gpus > 0);
-    let figures = |gpu: &Accelerator| [gpu.peak(workload.precision.as_deref()), gpu.bandwidth];
+/// What a data sheet says of the GPUs: peak rate, by how much precision raises it, and memory bandwidth; 0: nothing is known.
+fn by_data_sheet(situation: &Situation) -> [f64; 3] {
+    let Hardware {
+        gpus, gpu_model, ..
+    } = &situation.hardware;
+    let name = gpu_model.as_deref().filter(|_| *gpus > 0);
+    let precision = situation.workload.precision.as_deref();
+    let figures = |gpu: &Accelerator| {
+        let gain = precision.and_then(|precision| gpu.gain(precision));
+        [gpu.peak(), gain.unwrap_or_default(), gpu.bandwidth]
+    };
     name.and_then(Accelerator::of)
         .map(figures)
         .unwrap_or_default()

@@ -114,7 +114,7 @@ fn of_an_epoch(block: Block) -> Option<Belief> {
         Block::Threads => Belief::slope(-0.6, 0.3, 0.15),
         Block::CoreRate => Belief::slope(-0.6, 0.4, 0.0),
         Block::Bandwidth => Belief::slope(-0.3, 0.3, 0.0),
-        Block::Peak => Belief::slope(-0.25, 0.2, 0.15),
+        Block::Peak | Block::HalfGain => Belief::slope(-0.25, 0.2, 0.15),
         Block::GpuBandwidth => Belief::slope(-0.6, 0.2, 0.15),
         Block::NoDataSheet => Belief::slope(0.0, 0.5, 0.0),
         Block::Workers => Belief::slope(-0.85, 0.25, 0.15),
