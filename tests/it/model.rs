@@ -381,8 +381,11 @@ fn no_runs_and_no_times_are_refused_and_useless_values_are_counted() {
     );
     let base = situation("cnn", "none", 2.0);
     let useless = || {
-        [f64::NAN, 0.0, -4.0, f64::INFINITY]
-            .map(|seconds| known(&situation("cnn", "none", 2.0), seconds))
+        let seconds = [f64::NAN, 0.0, -4.0, f64::INFINITY];
+        (0..).zip(seconds).map(|(element, seconds)| Observation {
+            element,
+            ..known(&situation("cnn", "none", 2.0), seconds)
+        })
     };
     let Err(refusal @ Unfit::NothingTimed { runs: 4, .. }) = Model::fit(useless(), &Priors::none())
     else {
