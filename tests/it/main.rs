@@ -71,6 +71,7 @@ mod model_drift;
 mod model_evaluate;
 mod model_mixture;
 mod model_outside;
+mod model_published;
 mod model_real;
 mod model_scaling;
 mod model_whole;

@@ -381,8 +381,11 @@ fn no_runs_and_no_times_are_refused_and_useless_values_are_counted() {
     );
     let base = situation("cnn", "none", 2.0);
     let useless = || {
-        [f64::NAN, 0.0, -4.0, f64::INFINITY]
-            .map(|seconds| known(&situation("cnn", "none", 2.0), seconds))
+        let seconds = [f64::NAN, 0.0, -4.0, f64::INFINITY];
+        (0..).zip(seconds).map(|(element, seconds)| Observation {
+            element,
+            ..known(&situation("cnn", "none", 2.0), seconds)
+        })
     };
     let Err(refusal @ Unfit::NothingTimed { runs: 4, .. }) = Model::fit(useless(), &Priors::none())
     else {
@@ -488,7 +491,7 @@ fn a_model_file_is_read_whole_or_refused() {
         Model::from_bytes(line.replacen(&text, "\"dlrun_model\":9", 1).as_bytes())
             .expect_err("another format")
             .to_string(),
-        "it has format 9; this dlrun reads format 4"
+        "it has format 9; this dlrun reads format 5"
     );
     assert_eq!(
         Model::from_bytes(b"SQLite format 3\0").err(),

@@ -1,6 +1,6 @@
 //! Time passes: what the model says after code, data or machines have changed.
 
-use dlrun::learn::model::Observation;
+use dlrun::learn::model::{Doubts, Observation};
 use dlrun::record::{Forecast, Interval};
 
 use crate::model::{fit, known, situation};
@@ -126,4 +126,55 @@ fn intervals_hold_in_the_order_of_time_where_hours_differ() {
         (0.8..=1.0).contains(&(inside / asked)),
         "{inside} of {asked}"
     );
+}
+
+/// What was forecast of an epoch, and all of it.
+fn forecast_of(runs: Vec<Observation>) -> (Interval, Forecast) {
+    let forecast = fit(runs).forecast(&situation("cnn", "none", 2.0));
+    (forecast.epoch_seconds.expect("epochs"), forecast)
+}
+
+#[test]
+fn two_programs_under_one_name_widen_and_are_no_shift() {
+    let mut runs = runs(&[(24, 60.0)]);
+    let quick = |run: &mut Observation| {
+        *run = Observation {
+            at_ms: run.at_ms,
+            run_id: run.run_id.clone(),
+            ..known(&situation("cnn", "none", 2.0), 10.0)
+        }
+    };
+    runs.iter_mut().step_by(2).for_each(quick);
+    let (predicted, forecast) = forecast_of(runs);
+    assert!(
+        predicted.low < 10.0 && predicted.high > 60.0,
+        "{predicted:?}"
+    );
+    assert_eq!(forecast.shift, None);
+}
+
+#[test]
+fn runs_of_one_epoch_are_all_in_doubt_and_said_to_be() {
+    let one_epoch = |run: Observation| Observation {
+        epochs: 1,
+        doubts: Doubts {
+            warm_up: true,
+            ..Doubts::default()
+        },
+        ..run
+    };
+    let (_, forecast) = forecast_of(runs(&[(12, 60.0)]).into_iter().map(one_epoch).collect());
+    assert_eq!((forecast.runs, forecast.doubtful), (12, 12));
+    assert!(forecast.doubts[0].contains("no epoch but the first"));
+}
+
+#[test]
+fn clocks_that_jump_shift_nothing() {
+    let mut runs = runs(&[(24, 60.0)]);
+    for (at, run) in (0_u64..).zip(&mut runs) {
+        run.at_ms = [0, u64::MAX, 1_700_000_000_000, 4_000_000_000_000][at as usize % 4];
+    }
+    let (predicted, forecast) = forecast_of(runs);
+    assert!((predicted.median / 60.0).ln().abs() < 0.05, "{predicted:?}");
+    assert_eq!(forecast.shift, None);
 }

@@ -17,6 +17,10 @@ named_enum! {
         Threads = "slope of threads",
         CoreRate = "slope of a core's rate",
         Bandwidth = "slope of memory bandwidth",
+        Peak = "slope of a GPU's peak rate",
+        HalfGain = "slope of a GPU's gain by precision",
+        GpuBandwidth = "slope of a GPU's memory bandwidth",
+        NoDataSheet = "GPU without data sheet",
         Workers = "slope of workers",
         WorkersSquared = "bend of the workers' slope",
         ManyNodes = "step at the node boundary",
@@ -40,6 +44,8 @@ named_enum! {
         Image = "image",
         BatchSoftware = "slope of batch size with software",
         ThreadsSoftware = "slope of threads with software",
+        HardwarePrecision = "precision on hardware",
+        WorkersHardware = "slope of workers on hardware",
     }
 }
 
@@ -79,6 +85,7 @@ impl Block {
             Self::Family => &[Word::Family],
             Self::FamilySoftware => &[Word::Family, Word::Framework, Word::Compiler],
             Self::Image => &[Word::Image],
+            Self::HardwarePrecision | Self::WorkersHardware => &[Word::Hardware, Word::Precision],
             _ => &[],
         }
     }
@@ -94,6 +101,8 @@ impl Block {
                 | Self::FamilySoftware
                 | Self::BatchSoftware
                 | Self::ThreadsSoftware
+                | Self::HardwarePrecision
+                | Self::WorkersHardware
         )
     }
 
@@ -124,6 +133,9 @@ impl Block {
             Self::Threads | Self::ThreadsSoftware => Size::Threads,
             Self::CoreRate => Size::CoreRate,
             Self::Bandwidth => Size::Bandwidth,
+            Self::Peak => Size::Peak,
+            Self::HalfGain => Size::HalfGain,
+            Self::GpuBandwidth => Size::GpuBandwidth,
             _ => return None,
         })
     }
@@ -139,7 +151,8 @@ impl Block {
         let unless_known = |size: Size| where_true(facts.size(size).is_none());
         match self {
             Self::Gpu => where_true(facts.gpu),
-            Self::Workers => size(Size::Workers),
+            Self::HardwarePrecision | Self::WorkersHardware if !self.is_known(facts) => 0.0,
+            Self::Workers | Self::WorkersHardware => size(Size::Workers),
             Self::WorkersSquared => size(Size::Workers) * size(Size::Workers),
             Self::ManyNodes => where_true(size(Size::Nodes) != 0.0),
             Self::Nodes => size(Size::Nodes),
@@ -147,6 +160,7 @@ impl Block {
             Self::NoBatch => unless_known(Size::Batch),
             Self::NoThreads if facts.gpu => 0.0,
             Self::NoThreads => unless_known(Size::Threads),
+            Self::NoDataSheet => where_true(facts.gpu && facts.size(Size::Peak).is_none()),
             Self::NoParameters => unless_known(Size::Parameters),
             _ => 1.0,
         }

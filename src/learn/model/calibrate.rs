@@ -6,8 +6,8 @@
 use super::fit::{RUN_WIDTH, State};
 use crate::foundation::statistics::Z95;
 
-/// So many runs that held as promised are believed before the first.
-const BELIEVED: f64 = 20.0;
+/// So many runs, and so many configurations, that held as promised are believed before the first.
+const BELIEVED: (f64, f64) = (20.0, 5.0);
 /// Stretching by more or less than this mends no model.
 const STRETCH: std::ops::RangeInclusive<f64> = 0.7..=3.0;
 
@@ -36,8 +36,8 @@ pub(super) fn stretches(state: &State<'_>) -> Stretch {
         }
     }
     Stretch {
-        runs: quantile(runs),
-        parts: quantile(parts),
+        runs: quantile(runs, BELIEVED.0),
+        parts: quantile(parts, BELIEVED.1),
     }
 }
 
@@ -70,14 +70,16 @@ fn stretch_of_cell(state: &State<'_>, cell: usize, noise: f64) -> Option<f64> {
 }
 
 /// The 90 % quantile, with what is believed.
-fn quantile(mut stretches: Vec<f64>) -> f64 {
+fn quantile(mut stretches: Vec<f64>, believed: f64) -> f64 {
     stretches.retain(|stretch| stretch.is_finite());
     stretches.sort_by(f64::total_cmp);
     let count = stretches.len();
-    let Some(measured) = stretches.get((count * 9 / 10).min(count.saturating_sub(1))) else {
+    // One more than there are: the next one may lie beyond all of them.
+    let place = (9 * (count + 1)).div_ceil(10).min(count);
+    let Some(measured) = stretches.get(place.saturating_sub(1)) else {
         return 1.0;
     };
     let measured = measured.clamp(*STRETCH.start(), *STRETCH.end());
     let count = super::facts::whole(u64::try_from(count).unwrap_or(u64::MAX));
-    (measured.ln() * count / (count + BELIEVED)).exp()
+    (measured.ln() * count / (count + believed)).exp()
 }

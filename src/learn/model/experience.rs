@@ -261,8 +261,11 @@ impl Experience {
         let mut found: Vec<String> = self.misspelt(situation).into_iter().collect();
         for word in Word::ALL {
             if word_key(facts, word).is_some_and(|key| self.count(key) == 0) {
+                let known = facts.size(Size::Peak).filter(|_| word == Word::Hardware);
+                let instead = known.map_or("", |_| "; its speed is taken from its data sheet");
                 found.extend(text(situation, word, |text| {
-                    format!("{} {} was never measured", word.as_str(), cut(text))
+                    let (what, name) = (word.as_str(), cut(text));
+                    format!("{what} {name} was never measured{instead}")
                 }));
             }
         }

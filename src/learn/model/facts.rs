@@ -2,8 +2,9 @@
 
 use std::borrow::Cow;
 
-use super::Situation;
+use super::accelerators::Accelerator;
 use super::hash::Hash;
+use super::{Hardware, Situation};
 use crate::foundation::named_enum;
 use crate::job::Workload;
 
@@ -38,10 +39,14 @@ pub(super) enum Size {
     // Of these it is not reported how far outside of what was measured a run lies.
     CoreRate,
     Bandwidth,
+    /// Of a GPU, by its data sheet.
+    Peak,
+    HalfGain,
+    GpuBandwidth,
 }
 
 impl Size {
-    pub(super) const COUNT: usize = 9;
+    pub(super) const COUNT: usize = 12;
 }
 
 /// Steps of a size's logarithm: what differs by less than half a percent is the same size, such as threads out of a CPU quota.
@@ -70,9 +75,13 @@ impl Facts {
         }
         let figures = situation.hardware.figures.filter(|_| !gpu);
         let rates = figures.map(|figures| [figures.core_gflops, figures.memory_gb_per_second]);
+        let rates = rates.unwrap_or_default().into_iter();
         let exact = exact_sizes(situation).into_iter();
         let mut sizes = [UNKNOWN; Size::COUNT];
-        for (size, value) in sizes.iter_mut().zip(exact.chain(rates.unwrap_or_default())) {
+        for (size, value) in sizes
+            .iter_mut()
+            .zip(exact.chain(rates).chain(by_data_sheet(situation)))
+        {
             if value.is_finite() && value > 0.0 {
                 *size = stepped(value.ln());
             }
@@ -231,6 +240,22 @@ pub(super) fn exact_sizes(situation: &Situation) -> [f64; EXACT.len()] {
         count(workload.samples),
         count(workload.epochs),
     ]
+}
+
+/// What a data sheet says of the GPUs: peak rate, by how much precision raises it, and memory bandwidth; 0: nothing is known.
+fn by_data_sheet(situation: &Situation) -> [f64; 3] {
+    let Hardware {
+        gpus, gpu_model, ..
+    } = &situation.hardware;
+    let name = gpu_model.as_deref().filter(|_| *gpus > 0);
+    let precision = situation.workload.precision.as_deref();
+    let figures = |gpu: &Accelerator| {
+        let gain = precision.and_then(|precision| gpu.gain(precision));
+        [gpu.peak(), gain.unwrap_or_default(), gpu.bandwidth]
+    };
+    name.and_then(Accelerator::of)
+        .map(figures)
+        .unwrap_or_default()
 }
 
 fn workers(situation: &Situation) -> u32 {

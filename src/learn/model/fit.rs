@@ -46,7 +46,7 @@ impl<'a> State<'a> {
     pub(super) fn new(design: &'a Design, response: Response) -> Self {
         let (repeats, interaction) = response.scatter();
         let belief = |block: Block| response.belief(block);
-        let by_block = |of: &dyn Fn(Block) -> f64| Block::ALL.map(of);
+        let by_block = |of: &dyn Fn(Block) -> f64| Block::ALL.map(of).to_vec();
         let components = Components {
             global: by_block(&|block| belief(block).map_or(1.0, |belief| belief.sd.powi(2))),
             global_freedom: by_block(&|_| BELIEVED_LEVELS),

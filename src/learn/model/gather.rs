@@ -1,6 +1,6 @@
 //! Reads observations once and keeps what the equations need: a number per value, not a run.
 
-use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 
 use serde::{Deserialize, Serialize};
 
@@ -115,6 +115,8 @@ pub(super) struct Gathered {
     /// How runs without known epochs grow with their number, by workload.
     pub(super) growth: BTreeMap<u64, Growth>,
     places: HashMap<Facts, u32>,
+    /// Runs, of which each may have several starts.
+    seen: HashSet<u64>,
     fingerprint: [u64; 2],
 }
 
@@ -132,7 +134,7 @@ impl Gathered {
         for observation in observations {
             gathered.add(&observation);
         }
-        gathered.places = HashMap::new();
+        (gathered.places, gathered.seen) = (HashMap::new(), HashSet::new());
         gathered.learn_growth();
         gathered
     }
@@ -143,7 +145,11 @@ impl Gathered {
     }
 
     fn add(&mut self, observation: &Observation) {
-        self.counts.runs += 1;
+        let run = Hash::new(14).name(observation.run_id.as_str());
+        let is_new = self
+            .seen
+            .insert(run.number(observation.element.into()).end());
+        self.counts.runs += u64::from(is_new);
         self.first_at_ms = self.first_at_ms.min(observation.at_ms);
         self.last_at_ms = self.last_at_ms.max(observation.at_ms);
         let facts = Facts::new(&observation.situation);

@@ -9,6 +9,7 @@
 //! bytes. `solution` and `experience` answer what `forecast` asks, `mixture` where the hardware is not known yet. `evaluate` holds
 //! parts of the runs back and judges the forecasts of them.
 
+mod accelerators;
 mod block;
 mod calibrate;
 mod checked_forecast;

@@ -57,7 +57,7 @@ impl Response {
         match self {
             // A long training is a little slower than its first epochs: machines warm up, others come and go. Two measured pairs of
             // 5 and 200 epochs differed by 0.024 and 0.039 for each step of the logarithm.
-            Self::Epoch => [0.3, 0.4, 0.2, 0.15, 0.2, 0.1, 0.03],
+            Self::Epoch => [0.3, 0.4, 0.08, 0.08, 0.2, 0.1, 0.03],
             Self::Whole => [0.3, 0.4, 0.2, 0.15, 0.2, 0.1, 0.25],
             Self::Outside | Self::Between => [0.1, 0.3, 0.2, 0.2, 0.2, 0.1, 0.03],
             Self::Memory => [0.4, 0.1, 0.1, 0.1, 0.4, 0.1, 0.05],
@@ -114,6 +114,9 @@ fn of_an_epoch(block: Block) -> Option<Belief> {
         Block::Threads => Belief::slope(-0.6, 0.3, 0.15),
         Block::CoreRate => Belief::slope(-0.6, 0.4, 0.0),
         Block::Bandwidth => Belief::slope(-0.3, 0.3, 0.0),
+        Block::Peak | Block::HalfGain => Belief::slope(-0.25, 0.2, 0.15),
+        Block::GpuBandwidth => Belief::slope(-0.6, 0.2, 0.15),
+        Block::NoDataSheet => Belief::slope(0.0, 0.5, 0.0),
         Block::Workers => Belief::slope(-0.85, 0.25, 0.15),
         Block::WorkersSquared => Belief::slope(0.0, 0.05, 0.04),
         Block::ManyNodes => Belief::slope(0.15, 0.3, 0.2),
@@ -134,6 +137,8 @@ fn of_an_epoch(block: Block) -> Option<Belief> {
         Block::Image => Belief::levels(0.05, 0.0),
         Block::BatchSoftware => Belief::levels(0.06, 0.06),
         Block::ThreadsSoftware => Belief::levels(0.1, 0.08),
+        Block::HardwarePrecision => Belief::levels(0.02, 0.02),
+        Block::WorkersHardware => Belief::levels(0.1, 0.1),
     })
 }
 

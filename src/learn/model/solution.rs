@@ -187,7 +187,16 @@ impl Solution {
     /// Whether its sizes fit together: a file may be anybody's.
     pub(super) fn is_sound(&self) -> bool {
         let count = self.layout.keys.len();
-        self.layout.keys.is_sorted()
+        let Components {
+            global,
+            global_freedom,
+            local,
+            local_freedom,
+            ..
+        } = &self.components;
+        let by_block = [global, global_freedom, local, local_freedom];
+        by_block.iter().all(|values| values.len() == Block::COUNT)
+            && self.layout.keys.is_sorted()
             && self.shared.len() == count
             && self.covariance.len() == count * (count + 1) / 2
     }

@@ -7,19 +7,18 @@
 use nalgebra::{Cholesky, DMatrix, DVector, Dyn};
 use serde::{Deserialize, Serialize};
 
-use super::block::Block;
 use super::design::{Design, Layout, Row};
 
 /// Variances: how much the coefficients of a block differ, and the runs.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub(super) struct Components {
     /// Of the shared coefficients, by block.
-    pub(super) global: [f64; Block::COUNT],
+    pub(super) global: Vec<f64>,
     /// How many coefficients that rests on, believed ones included.
-    pub(super) global_freedom: [f64; Block::COUNT],
+    pub(super) global_freedom: Vec<f64>,
     /// Of workloads' own coefficients, by block; 0: there are none.
-    pub(super) local: [f64; Block::COUNT],
-    pub(super) local_freedom: [f64; Block::COUNT],
+    pub(super) local: Vec<f64>,
+    pub(super) local_freedom: Vec<f64>,
     /// Of what a configuration adds to its parts.
     pub(super) interaction: f64,
     pub(super) interaction_freedom: f64,
