@@ -3,6 +3,7 @@
 use super::board::Board;
 use super::figures::{bytes, clock, cpu_percent, one_line, percent};
 use super::watched::Watched;
+use crate::cli::activity::name;
 use crate::cli::table::{or_dash, rendered, table};
 use crate::record::hangs;
 
@@ -20,7 +21,7 @@ pub(super) struct Column {
 impl Column {
     /// Columns of text are aligned at the left, those of numbers at the right.
     pub(super) fn is_text(&self) -> bool {
-        ["RUN", "NAME", "JOB", "USER"].contains(&self.title)
+        ["RUN", "NAME", "JOB", "USER", "PHASE"].contains(&self.title)
     }
 }
 
@@ -41,7 +42,7 @@ const fn column(
 /// The most that the name is given, in characters.
 const NAME_MOST: usize = 32;
 
-static COLUMNS: [Column; 13] = [
+static COLUMNS: [Column; 14] = [
     column("RUN", 6, 0, |_, run| {
         run.view.key.run_id.as_str()[..6].into()
     }),
@@ -51,6 +52,9 @@ static COLUMNS: [Column; 13] = [
     }),
     column("USER", 8, 5, |_, run| one_line(&run.user)),
     column("EPOCH", 7, 3, |_, run| epoch(run)),
+    column("PHASE", 10, 4, |_, run| {
+        or_dash(run.activity().and_then(|activity| activity.phase).map(name))
+    }),
     column("TIME", 7, 4, |board, run| {
         clock(board.at_ms.saturating_sub(run.view.started_at_ms))
     }),
