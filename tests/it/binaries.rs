@@ -47,7 +47,12 @@ fn the_daemon_links_no_command_line_and_dlrun_no_event_loop() {
     let (dlrun, dlrund) = (env!("CARGO_BIN_EXE_dlrun"), env!("CARGO_BIN_EXE_dlrund"));
     assert_eq!(linked(dlrund, &command_line), [""; 0]);
     assert_eq!(
-        linked(dlrund, &["parquet", "arrow", "faer", "nalgebra", "ndarray", "rustfft", "realfft"]),
+        linked(
+            dlrund,
+            &[
+                "parquet", "arrow", "faer", "nalgebra", "ndarray", "rustfft", "realfft"
+            ]
+        ),
         [""; 0]
     );
     assert_eq!(linked(dlrun, &["tokio"]), [""; 0]);

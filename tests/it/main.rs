@@ -82,6 +82,7 @@ mod observations;
 mod openpbs;
 mod openpbs_real;
 mod pbs_real;
+mod phases_real;
 mod protocol;
 mod pyenv;
 mod recipes;

@@ -118,6 +118,12 @@ impl Watched {
         Some(activity)
     }
 
+    /// The phase of now; `None` where it is unknown.
+    pub(super) fn phase(&self) -> Option<Phase> {
+        let phase = self.activity()?.phase;
+        phase.filter(|phase| *phase != Phase::Unknown)
+    }
+
     /// Mean utilisation of its GPUs, in percent.
     pub(super) fn gpu_percent(&self) -> Option<f64> {
         let readings = self.gpus.iter().filter_map(|gpu| gpu.reading.as_ref());

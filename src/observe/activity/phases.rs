@@ -6,7 +6,7 @@ use std::collections::BTreeSet;
 
 use super::change::{changes, noise};
 use super::facts::{Facts, Span};
-use super::period::mean;
+use super::period::{mean, middle};
 use super::signals::{Of, Signals};
 use crate::record::{Phase, PhaseSpan};
 
@@ -200,7 +200,8 @@ impl<'a> Course<'a> {
                     level(edge(next - 1), edge(next)),
                     level(edge(next), edge(next + 1)),
                 );
-                edge(next) - edge(first) <= reach && (middle - left) * (right - middle) > 0.0
+                edge(next) - edge(first) <= reach
+                    && (left.min(right) - floor..=left.max(right) + floor).contains(&middle)
             };
             while place < found.len() && is_slope(place + 1) {
                 place += 1;
@@ -403,7 +404,9 @@ impl<'a> Course<'a> {
                 .is_some_and(|rate| rate >= DISK_IDLE)
             && (!self.has_gpus || below(&self.gpu, GPU_IDLE));
         // A program that waits for a CPU gets a little of one.
-        let may_wait = self.is_starved(from, to) && self.cores(from, to) > CORES_AT_REST;
+        let busy: Vec<f64> = self.cpu[from..to].iter().flatten().copied().collect();
+        let rest = middle(busy) * self.facts.cpus.unwrap_or(1.0);
+        let may_wait = self.is_starved(from, to) && rest > CORES_AT_REST;
         if !rests || may_wait && !self.has_gpus {
             return false;
         }
