@@ -87,15 +87,13 @@ fn seconds(recorded: &Recorded, analysis: &Analysis) -> [u32; 3] {
 #[test]
 fn recorded_runs_are_named_as_their_own_logs_say() {
     let mut sums = [[0; 3]; 2];
-    for (name, (recorded, analysis)) in recorded() {
-        let counts = seconds(&recorded, &analysis);
-        println!("{name}: {counts:?} {:?}", analysis.activity.phases);
+    for (recorded, analysis) in recorded().values() {
+        let counts = seconds(recorded, analysis);
         let sum = &mut sums[usize::from(recorded.kept_aside)];
         sum.iter_mut()
             .zip(counts)
             .for_each(|(sum, count)| *sum += count);
     }
-    println!("seconds right, not named, wrong: {sums:?}");
     for [right, _, wrong] in sums {
         assert!(
             f64::from(right) >= 0.95 * f64::from(right + wrong),
@@ -108,10 +106,6 @@ fn recorded_runs_are_named_as_their_own_logs_say() {
 fn recorded_runs_have_the_period_of_their_steps_or_none() {
     for (name, (recorded, analysis)) in recorded() {
         let pattern = &analysis.activity.pattern;
-        println!(
-            "{name}: {:?} {:?} {pattern:?}",
-            recorded.step_seconds, analysis.activity.iteration
-        );
         let is_null = recorded.truth.iter().any(|(_, what)| what == "none");
         let Some(period) = pattern.period_seconds else {
             continue;

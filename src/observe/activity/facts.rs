@@ -146,9 +146,10 @@ impl Facts {
         let (Some(first), Some(last)) = (times.first(), times.last()) else {
             return;
         };
-        let step_ms = self
-            .step_seconds
-            .map_or(0, |seconds| (seconds * 1e3) as u64);
+        let step_ms = first_step_ms(points).unwrap_or_else(|| {
+            self.step_seconds
+                .map_or(0, |seconds| (seconds * 1e3) as u64)
+        });
         let begin_ms = first.saturating_sub(step_ms);
         match self.training.first() {
             // The steps before the end of the first epoch.
@@ -184,16 +185,27 @@ impl Facts {
     }
 }
 
+/// How long the second of the steps took that were seen: the first took as long.
+fn first_step_ms(points: &[MetricPoint]) -> Option<u64> {
+    let mut steps = points.iter().filter(|point| point.kind == PointKind::Step);
+    let (first, second) = (steps.next()?, steps.next()?);
+    let count = second
+        .step?
+        .checked_sub(first.step?)
+        .filter(|count| *count > 0)?;
+    Some(second.at_ms?.checked_sub(first.at_ms?)? / count)
+}
+
 /// How long an epoch took by the watcher's clock.
 fn clock_ms(epoch: &Epoch) -> Option<u64> {
     let seconds = epoch.clock_seconds.filter(|_| !epoch.clock_set)?;
-    (seconds.is_finite() && seconds > 0.0).then(|| (seconds * 1e3) as u64)
+    (seconds.is_finite() && seconds > 0.0).then_some((seconds * 1e3) as u64)
 }
 
 /// How long its training took, by its program.
 fn stated_ms(epoch: &Epoch) -> Option<u64> {
     let seconds = epoch.printed_seconds?;
-    (seconds.is_finite() && seconds > 0.0).then(|| (seconds * 1e3) as u64)
+    (seconds.is_finite() && seconds > 0.0).then_some((seconds * 1e3) as u64)
 }
 
 fn is_of_evaluation(name: &str) -> bool {

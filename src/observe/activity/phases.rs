@@ -61,6 +61,8 @@ struct Course<'a> {
     read: Vec<Option<f64>>,
     write: Vec<Option<f64>>,
     sent: Vec<Option<f64>>,
+    /// Much is written; true where it is known when.
+    bursts: Vec<Option<bool>>,
     /// What the log says of it.
     logged: Vec<Option<Phase>>,
     /// The first bin with steps of the log, and the one after the last.
@@ -118,9 +120,11 @@ impl<'a> Course<'a> {
             read: signals.means(Of::Read),
             write: signals.means(Of::Write),
             sent: signals.means(Of::Sent),
+            bursts: vec![None; count],
             logged: vec![None; count],
             trained: None,
         };
+        course.find_bursts();
         course.trained = facts
             .trained()
             .map(|span| course.bins(&span))
@@ -141,6 +145,46 @@ impl<'a> Course<'a> {
         course
     }
 
+    /// Much is written, and nothing else happens that is known to. Writes are read every few seconds: of GPUs the use says when they were,
+    /// else a burst begins and ends in its outer readings, by how much less these are than the inner ones. Of one that has no inner
+    /// ones nobody knows how long it took.
+    fn find_bursts(&mut self) {
+        let rests = |place: usize| {
+            let near = place.saturating_sub(1)..(place + 2).min(self.count);
+            !self.has_gpus
+                || self
+                    .mean(&self.gpu, near)
+                    .is_some_and(|busy| busy < GPU_IDLE)
+        };
+        let rate = |place: usize| {
+            self.write[place]
+                .filter(|rate| *rate > CHECKPOINT && rests(place))
+                .unwrap_or(0.0)
+        };
+        let rates: Vec<f64> = (0..self.count).map(rate).collect();
+        let mut place = 0;
+        for burst in rates.chunk_by(|one, other| (*one > 0.0) == (*other > 0.0)) {
+            let (from, to) = (place, place + burst.len());
+            place = to;
+            if burst[0] <= 0.0 {
+                continue;
+            }
+            let readings: Vec<&[f64]> = burst
+                .chunk_by(|one, other| (one / other - 1.0).abs() < 0.01)
+                .collect();
+            if self.has_gpus {
+                self.bursts[from..to].fill(Some(true));
+            } else if let [first, .., last] = &readings[..] {
+                let peak = burst.iter().copied().fold(0.0, f64::max);
+                let outside = |reading: &[f64]| {
+                    ((1.0 - reading[0] / peak) * reading.len() as f64).round() as usize
+                };
+                let (from, to) = (from + outside(first), to - outside(last));
+                self.bursts[from..to].fill(Some(readings.len() > 2));
+            }
+        }
+    }
+
     /// The bins of a time, to the nearest edges.
     fn bins(&self, span: &Span) -> (usize, usize) {
         let place = |ms: u64| {
@@ -158,7 +202,7 @@ impl<'a> Course<'a> {
             edges.extend((1..self.count).filter(|place| is(*place) != is(place - 1)));
         };
         differs(&|place| u8::from(self.is_known(place)));
-        differs(&|place| u8::from(self.is_burst(place)));
+        differs(&|place| self.bursts[place].map_or(0, |is_sure| 1 + u8::from(is_sure)));
         differs(&|place| self.logged[place].map_or(0, |phase| phase as u8 + 1));
         edges.extend(self.begun);
         edges.extend(self.trained.into_iter().flat_map(|(from, to)| [from, to]));
@@ -230,15 +274,8 @@ impl<'a> Course<'a> {
         }
     }
 
-    /// Much is written, and nothing else happens that is known to.
     fn is_burst(&self, place: usize) -> bool {
-        let writes = self.write[place].is_some_and(|rate| rate > CHECKPOINT);
-        let near = place.saturating_sub(1)..(place + 2).min(self.count);
-        writes
-            && (!self.has_gpus
-                || self
-                    .mean(&self.gpu, near)
-                    .is_some_and(|busy| busy < GPU_IDLE))
+        self.bursts[place] == Some(true)
     }
 
     /// The signals in which changes are looked for, each by its own noise.
@@ -281,7 +318,7 @@ impl<'a> Course<'a> {
             return logged.unwrap_or(Phase::Unknown);
         }
         let of = |values: &[Option<f64>]| self.mean(values, from..to);
-        let writes = of(&self.write).unwrap_or(0.0) > CHECKPOINT;
+        let writes = self.is_burst(from);
         let gpu = of(&self.gpu);
         let is_before = |edge: Option<usize>| edge.is_some_and(|edge| to <= edge);
         let is_in_training = self
@@ -313,6 +350,7 @@ impl<'a> Course<'a> {
                 && of(&self.io_wait).is_some_and(|share| share >= WAITING)
                 && of(&self.cpu).is_some_and(|share| share < WAITING);
         match by_samples {
+            Phase::Training if self.bursts[from] == Some(false) => Phase::Unknown,
             Phase::Training if waits => Phase::DataBound,
             // Steps that nobody here works on.
             Phase::Training

@@ -178,8 +178,15 @@ impl Signals {
     fn add_gpus<'a>(&mut self, at_ms: u64, gpus: impl Iterator<Item = (&'a str, f64)>) {
         let (mut sum, mut count, mut least, mut most) = (0.0, 0.0, f64::MAX, f64::MIN);
         let mut from_ms = None;
-        for (uuid, busy) in gpus {
-            let known = self.gpus.iter().position(|(known, _)| known == uuid);
+        for (number, (uuid, busy)) in gpus.enumerate() {
+            // Nearly always they come in one order.
+            let is_it = |place: &usize| {
+                self.gpus
+                    .get(*place)
+                    .is_some_and(|(known, _)| known == uuid)
+            };
+            let search = || (0..self.gpus.len()).find(is_it);
+            let known = Some(number).filter(is_it).or_else(search);
             let place = match known {
                 Some(place) => place,
                 None if self.gpus.len() < MAX_GPUS => {
@@ -320,14 +327,14 @@ fn joined(pair: &[[Cell; CELLS]]) -> [Cell; CELLS] {
     sum
 }
 
+/// The values of a column.
+type Values<'a> = &'a [Option<u64>];
+
 /// The columns of a block that are read.
 struct Places<'a> {
-    run: [Option<&'a [Option<u64>]>; 8],
-    gpus: Vec<(
-        &'a str,
-        Option<&'a [Option<u64>]>,
-        Option<&'a [Option<u64>]>,
-    )>,
+    run: [Option<Values<'a>>; 8],
+    /// How busy each is, by NVML and by GPM.
+    gpus: Vec<(&'a str, Option<Values<'a>>, Option<Values<'a>>)>,
 }
 
 impl<'a> Places<'a> {

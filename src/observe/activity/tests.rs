@@ -163,7 +163,6 @@ fn noise_and_trends_have_no_period() {
                 let values = null(kind, count, &mut Dice::new(seed));
                 pattern_of(&values).period_seconds.is_some()
             });
-            println!("{kind} of {count}: {alarms:.3?}");
             assert!(
                 alarms.iter().all(|share| *share <= 0.05),
                 "{kind} of {count}: {alarms:.3?}"
@@ -176,7 +175,7 @@ fn noise_and_trends_have_no_period() {
 fn drawn(seed: u64) -> (f64, Vec<f64>) {
     let dice = &mut Dice::new(seed.wrapping_mul(977));
     let count = [120, 240, 600][(seed % 3) as usize].max(120);
-    let count = if seed % 7 == 0 { 1200 } else { count };
+    let count = if seed.is_multiple_of(7) { 1200 } else { count };
     let period = between(dice, 8.0, (count as f64 / 4.0).min(60.0));
     let (shape, duty) = ((dice.bits() % 3) as usize, between(dice, 0.2, 0.8));
     let (jitter, noise) = (between(dice, 0.0, 0.03), between(dice, 0.0, 20.0));
@@ -198,7 +197,6 @@ fn periods_are_found_and_right() {
         }
         is_right
     });
-    println!("{right:.3?} {wrong:?}");
     assert!(
         right.iter().all(|share| *share >= 0.95),
         "{right:.3?}: {wrong:?}"
@@ -219,7 +217,6 @@ fn steps_that_samples_cannot_show_have_no_period() {
             .collect();
         pattern_of(&points).period_seconds.is_some()
     });
-    println!("{published:.3?}");
     assert!(
         published.iter().all(|share| *share <= 0.05),
         "{published:.3?}"
@@ -250,13 +247,8 @@ fn a_pause_after_some_steps_is_the_second_period() {
             seconds.is_some_and(|its| (its / right - 1.0).abs() < 0.06)
         };
         let long = ((10.0 * step) as usize) as f64 + 12.0;
-        let is_right = near(found.period_seconds, step) && near(found.second_period_seconds, long);
-        if !is_right {
-            println!("{seed}: {step} {long} {found:?}");
-        }
-        is_right
+        near(found.period_seconds, step) && near(found.second_period_seconds, long)
     });
-    println!("{both:.3?}");
     assert!(both.iter().all(|share| *share >= 0.95), "{both:.3?}");
 }
 
@@ -360,15 +352,8 @@ fn phases_of_a_gpu_run_are_named_and_begin_where_they_do() {
         let share = right as f64 / all as f64;
         let place = usize::from(seed % 3 == 0);
         worst[place] = worst[place].min(share);
-        if share < 0.95 || !edges_found {
-            println!(
-                "{seed}: {share:.3} {edges_found} {plan:?} {:?}",
-                analysis.spans
-            );
-        }
         share >= 0.95 && edges_found
     });
-    println!("{edges:.3?}, least {worst:.3?}");
     assert!(
         edges.iter().all(|share| *share >= 0.95),
         "{edges:.3?}, least {worst:.3?}"
@@ -420,11 +405,10 @@ fn the_log_names_the_phases_of_a_program_without_gpus() {
     record.progress.epoch_numbering = Some(EpochNumbering::OneBased);
     for (number, end) in [(1, 50), (2, 80), (3, 110), (4, 140)] {
         let metrics = [("val_loss".to_owned(), 0.5)].into();
-        let clock = if number == 1 { 30.0 } else { 30.0 };
         record.progress.push_epoch(Epoch {
             printed_seconds: Some(21.5),
             metrics,
-            ..epoch(number, end, clock)
+            ..epoch(number, end, 30.0)
         });
     }
     record.updated_at_ms = 200_000;
@@ -593,48 +577,5 @@ fn gpus_vote_and_one_that_differs_is_named() {
             .filter_map(|one| one.gpu.as_deref())
             .collect::<Vec<_>>(),
         ["GPU-3"]
-    );
-}
-
-#[test]
-#[ignore = "a measurement, printed"]
-fn a_day_of_eight_gpus() {
-    let dice = &mut Dice::new(1);
-    let mut signals = Signals::default();
-    let mut samples = Vec::new();
-    for second in 0..86_400_u64 {
-        let gpu = |number: u64| GpuReading {
-            utilisation_percent: Some(if (second + number) % 30 < 20 {
-                90
-            } else {
-                20 + dice.bits() % 9
-            }),
-            ..GpuReading::of(format!("GPU-{number}").into())
-        };
-        let gpus = (0..8).map(gpu).collect();
-        samples.push(Sample {
-            at_ms: second * 1000,
-            cpu_user_us: Some(second * 2_000_000),
-            cpu_system_us: Some(0),
-            gpus,
-            ..Sample::default()
-        });
-    }
-    let begun = std::time::Instant::now();
-    samples.iter().for_each(|sample| signals.take(sample));
-    let taken = begun.elapsed();
-    let found = analyse(
-        &signals,
-        &Facts {
-            cpus: Some(8.0),
-            has_gpus: true,
-            ..Facts::default()
-        },
-    )
-    .expect("samples");
-    println!(
-        "taken in {taken:?}, analysed in {:?}: {:?}",
-        begun.elapsed() - taken,
-        found.activity
     );
 }
