@@ -65,10 +65,11 @@ pub(crate) fn insight(
 /// The same with the samples of its first nodes read.
 pub(crate) fn read(session: &Session, run: &RunDir, tracked: &mut Tracked) -> Insight {
     let mut notes = Vec::new();
-    let nodes = tracked.reading.outcome.nodes.iter().take(NODES_READ);
+    let nodes = tracked.reading.outcome.nodes.iter_mut().take(NODES_READ);
     let sampled: Vec<Option<Sampled>> = nodes
         .map(|node| {
             let series = Series::read(run, node, None);
+            series.put_activity(node);
             notes.extend(series.notes);
             series.sampled
         })

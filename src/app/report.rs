@@ -231,9 +231,11 @@ fn one(
     }
     let (mut timelines, mut sampled, mut notes) = (Vec::new(), Vec::new(), Vec::new());
     let drawn = points.map_or(0, |_| NODES_DRAWN);
-    for node in tracked.reading.outcome.nodes.iter().take(drawn) {
+    for node in tracked.reading.outcome.nodes.iter_mut().take(drawn) {
         let series = Series::read(dir, node, points);
-        timelines.push(series.timeline);
+        series.put_activity(node);
+        let phases = series.analysis.map(|analysis| analysis.spans);
+        timelines.push((series.timeline, phases.unwrap_or_default()));
         sampled.push(series.sampled);
         notes.extend(series.notes);
     }
@@ -248,8 +250,13 @@ fn one(
         all_starts,
         ..
     } = tracked;
-    let drawn = timelines.into_iter().chain(std::iter::repeat_with(|| None));
-    let node = |(record, timeline): (NodeRecord, _)| Node { record, timeline };
+    let undrawn = std::iter::repeat_with(|| (None, Vec::new()));
+    let drawn = timelines.into_iter().chain(undrawn);
+    let node = |(record, (timeline, phases)): (NodeRecord, _)| Node {
+        record,
+        timeline,
+        phases,
+    };
     let nodes = reading
         .outcome
         .nodes

@@ -1,5 +1,6 @@
 //! The `dlrun` command: arguments in, text or JSON and an exit code out. One file per verb in `commands`.
 
+mod activity;
 mod args;
 mod commands;
 mod elements;

@@ -12,7 +12,7 @@ use crate::app::track::Tracked;
 use crate::cli::elements::{self, exit_text};
 use crate::cli::insight as text;
 use crate::cli::table::Rows;
-use crate::cli::{forecast, measured_rows, run_progress};
+use crate::cli::{activity, forecast, measured_rows, run_progress};
 use crate::foundation::clock::now_ms;
 use crate::foundation::units::{Bytes, counted, display_seconds};
 use crate::job::JobState;
@@ -185,6 +185,7 @@ fn table_text(tracked: &Tracked, records: Option<&Path>, insight: &Insight) -> S
     let next_size = progress.as_ref().and_then(run_progress::next_size);
     rows.add_known("scale", next_size);
     rows.add_known("forecast", forecast::line(tracked));
+    activity::add_rows(nodes(tracked), &mut rows);
     text::add_rows(insight, &mut rows);
     add_usage(tracked, &mut rows);
     measured_rows::add_rows(&usage(tracked), nodes(tracked), &mut rows);

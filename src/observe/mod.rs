@@ -1,5 +1,6 @@
-//! How a run is watched: samples of its processes and GPUs, epochs in its output, and the talk with the node daemon.
+//! How a run is watched: samples of its processes and GPUs, epochs in its output, what follows from both, and the talk with the node daemon.
 
+pub mod activity;
 pub mod checkpoint;
 pub mod client;
 pub mod monitor;

@@ -3,6 +3,7 @@
 //!
 //! Counters are kept cumulative, as read; everything else is derived on reading. What could not be read is `None`, never 0.
 
+mod activity;
 mod attempt_end;
 mod attempt_seen;
 mod cause;
@@ -44,6 +45,9 @@ mod trial;
 mod usage;
 
 pub use crate::foundation::statistics::median;
+pub use activity::{
+    Activity, Iteration, IterationSource, Pattern, PatternKind, Phase, PhaseSpan, PhaseTime,
+};
 pub use attempt_end::{AttemptEnd, AttemptRecord, Checkpoint, Next, TimeStop, Verdict};
 pub use attempt_seen::{AllStarts, AttemptSeen};
 pub use cause::{Cause, CauseKind, ending, signal_name};

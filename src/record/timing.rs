@@ -6,7 +6,7 @@ use std::time::Duration;
 use serde::{Deserialize, Serialize};
 
 use super::point::null_as_nan;
-use super::{ExpectedEnd, MetricPoint};
+use super::{Activity, ExpectedEnd, MetricPoint};
 
 use crate::foundation::vocabulary::vocabulary;
 
@@ -260,6 +260,9 @@ pub struct Progress {
     /// When the training will end, while it runs.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub expected_end: Option<ExpectedEnd>,
+    /// Its rhythm and its phases, as the watcher saw them.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub activity: Option<Activity>,
     /// The last value of each loss and metric; NaN as in [`Epoch::metrics`].
     #[serde(
         default,

@@ -35,7 +35,9 @@ use serde::Serialize;
 
 use crate::foundation::statistics::Spread;
 use crate::job::JobState;
-use crate::record::{AllStarts, AttemptSeen, Missing, NodeRecord, Progress, RunRecord, Status};
+use crate::record::{
+    AllStarts, AttemptSeen, Missing, NodeRecord, PhaseSpan, Progress, RunRecord, Status,
+};
 use crate::report::insight::{EpochTimes, Insight, Request, Timing};
 use compare::Row;
 use scaling::Scaling;
@@ -66,6 +68,8 @@ pub struct Node {
     /// Its samples over time; `None` where there are none, or where they were not read since the run has many nodes.
     #[serde(rename = "series")]
     pub timeline: Option<Timeline>,
+    /// What it did when, as far as its samples were read.
+    pub phases: Vec<PhaseSpan>,
 }
 
 /// One run, or one element of an array.

@@ -60,6 +60,7 @@ pub(super) fn untimed() -> Run {
     let nodes = vec![Node {
         record: node,
         timeline: None,
+        phases: Vec::new(),
     }];
     let prefix = record.run_id.as_str()[..4].to_owned();
     derived(Run {

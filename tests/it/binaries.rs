@@ -47,12 +47,18 @@ fn the_daemon_links_no_command_line_and_dlrun_no_event_loop() {
     let (dlrun, dlrund) = (env!("CARGO_BIN_EXE_dlrun"), env!("CARGO_BIN_EXE_dlrund"));
     assert_eq!(linked(dlrund, &command_line), [""; 0]);
     assert_eq!(
-        linked(dlrund, &["parquet", "arrow", "faer", "nalgebra", "ndarray"]),
+        linked(
+            dlrund,
+            &[
+                "parquet", "arrow", "faer", "nalgebra", "ndarray", "rustfft", "realfft"
+            ]
+        ),
         [""; 0]
     );
     assert_eq!(linked(dlrun, &["tokio"]), [""; 0]);
     // What is there is seen. Mistakes in its configuration are shown as those in a job file are.
     assert_eq!(linked(dlrun, &command_line[..1]), ["clap_builder"]);
+    assert_eq!(linked(dlrun, &["rustfft"]), ["rustfft"]);
     assert_eq!(
         linked(dlrund, &["annotate_snippets", "rusqlite", "tokio"]),
         ["annotate_snippets", "rusqlite", "tokio"]

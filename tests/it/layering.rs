@@ -24,7 +24,12 @@ const ROOMS: &[&str] = &[
 /// Parts of one room that know nothing of each other.
 const APART: &[&[&str]] = &[
     &["record::store", "record::rundir", "record::export"],
-    &["observe::client", "observe::monitor", "observe::timing"],
+    &[
+        "observe::activity",
+        "observe::client",
+        "observe::monitor",
+        "observe::timing",
+    ],
     &[
         "scheduler::slurm",
         "scheduler::torque",
@@ -75,6 +80,7 @@ const CRATES: &[(&str, &[&str])] = &[
     ("rusqlite", &["record::store"]),
     ("parquet", &["record::export"]),
     ("nalgebra", &["learn::model"]),
+    ("realfft", &["observe::activity"]),
     ("sysinfo", &["observe::monitor"]),
     ("nvml_wrapper", &["observe::monitor"]),
     ("nvml_wrapper_sys", &["observe::monitor"]),

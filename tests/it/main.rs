@@ -83,6 +83,7 @@ mod observations;
 mod openpbs;
 mod openpbs_real;
 mod pbs_real;
+mod phases_real;
 mod protocol;
 mod pyenv;
 mod recipes;

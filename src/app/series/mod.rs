@@ -5,6 +5,7 @@ mod read;
 use read::Segments;
 
 use crate::foundation::diagnostic::chain;
+use crate::observe::activity::{Analysis, Facts, Signals, analyse};
 use crate::record::rundir::RunDir;
 use crate::record::{Missing, NodeRecord, decode_columns};
 use crate::report::Timeline;
@@ -18,11 +19,20 @@ pub(crate) struct Series {
     pub(crate) timeline: Option<Timeline>,
     /// What all of them come to.
     pub(crate) sampled: Option<Sampled>,
+    /// Rhythm and phases; `None` where there is no sample.
+    pub(crate) analysis: Option<Analysis>,
     /// What could not be read, and why.
     pub(crate) notes: Vec<Missing>,
 }
 
 impl Series {
+    /// Of rhythm and phases the samples know more than the record, which is up to some minutes old.
+    pub(crate) fn put_activity(&self, node: &mut NodeRecord) {
+        if let Some(analysis) = &self.analysis {
+            node.progress.activity = Some(analysis.activity.clone());
+        }
+    }
+
     /// What all samples come to, and every figure in so many `points` at most.
     pub(crate) fn read(run: &RunDir, node: &NodeRecord, points: Option<usize>) -> Self {
         let dir = match run.node_dir(&node.key) {
@@ -36,6 +46,7 @@ impl Series {
                 return Self {
                     timeline: None,
                     sampled: None,
+                    analysis: None,
                     notes,
                 };
             }
@@ -58,7 +69,9 @@ impl Series {
                 .read_segment(seq)
                 .map_err(|error| chain(&error).join(": "))?;
             let wanted = |name: &str| {
-                all && (points.is_some() && is_needed(name) || SampleBins::wants(name))
+                all && (points.is_some() && is_needed(name)
+                    || SampleBins::wants(name)
+                    || Signals::wants(name))
             };
             decode_columns(&bytes, wanted).map_err(|error| error.to_string())
         };
@@ -71,6 +84,7 @@ impl Series {
                 Thinner::new(axis, &node.gaps)
             });
             let mut digest = SampleBins::new(node);
+            let mut signals = Signals::default();
             segments.in_order(
                 |seq| load(seq, true),
                 &mut |seq, why| note(Some(seq), why),
@@ -79,15 +93,21 @@ impl Series {
                     if let Some(thinner) = &mut thinner {
                         thinner.take(blocks, rows.clone());
                     }
+                    signals.take_rows(blocks, rows.clone());
                     digest.take(blocks, rows);
                 },
             );
-            (thinner.map(Thinner::finish), digest.finish())
+            let analysis = analyse(&signals, &Facts::of(node));
+            (thinner.map(Thinner::finish), digest.finish(), analysis)
         });
-        let (timeline, sampled) = read.unzip();
+        let (timeline, sampled, analysis) = match read {
+            Some((timeline, sampled, analysis)) => (timeline, Some(sampled), analysis),
+            None => (None, None, None),
+        };
         Self {
-            timeline: timeline.flatten(),
+            timeline,
             sampled,
+            analysis,
             notes,
         }
     }

@@ -6,7 +6,7 @@ use super::board::Board;
 use super::figures::share;
 use super::watched::{Gpu, Watched};
 use crate::job::{JobId, RunId};
-use crate::record::{Event, ExpectedEnd, GpuReading, StepMark};
+use crate::record::{Activity, Event, ExpectedEnd, GpuReading, StepMark};
 
 /// The board as one object.
 #[derive(Serialize)]
@@ -21,6 +21,7 @@ pub(crate) struct BoardAnswer<'a> {
 #[derive(Serialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 struct WatchedRun<'a> {
+    activity: Option<Activity>,
     attempt: u32,
     cpu_busy: Option<f64>,
     cpu_throttled: Option<f64>,
@@ -93,6 +94,7 @@ impl<'a> WatchedRun<'a> {
     fn new(run: &'a Watched) -> Self {
         let (view, now, rates) = (&run.view, &run.now, &run.rates);
         Self {
+            activity: run.activity(),
             attempt: view.key.attempt,
             cpu_busy: run.cpus,
             cpu_throttled: share(rates.cpu_throttled_us),

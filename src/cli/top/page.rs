@@ -6,6 +6,7 @@ use super::board::Board;
 use super::figures::{bytes, clock, one_line, percent, share};
 use super::table::{fitting, others};
 use super::watched::{Gpu, Watched};
+use crate::cli::activity::name;
 use crate::foundation::units::{Bytes, counted};
 use crate::record::hangs;
 
@@ -179,6 +180,11 @@ fn progress(run: &Watched) -> String {
     parts.extend(step.map(|seconds| format!("{seconds:.3} s/step")));
     let rate = progress.throughput.as_ref();
     parts.extend(rate.map(|rate| format!("{:.0} {}", rate.value, rate.unit)));
+    parts.extend(run.phase().map(name));
+    let activity = run
+        .activity()
+        .and_then(|activity| activity.pattern.period_seconds);
+    parts.extend(activity.map(|seconds| format!("repeats every {seconds:.1} s")));
     let metrics = progress.last_metrics.iter().take(3);
     parts.extend(metrics.map(|(name, value)| format!("{name} {value:.4}")));
     one_line(&parts.join("  "))

@@ -3,6 +3,7 @@
 use super::board::Board;
 use super::figures::{bytes, clock, cpu_percent, one_line, percent};
 use super::watched::Watched;
+use crate::cli::activity::name;
 use crate::cli::table::{or_dash, rendered, table};
 use crate::record::hangs;
 
@@ -20,7 +21,7 @@ pub(super) struct Column {
 impl Column {
     /// Columns of text are aligned at the left, those of numbers at the right.
     pub(super) fn is_text(&self) -> bool {
-        ["RUN", "NAME", "JOB", "USER"].contains(&self.title)
+        ["RUN", "NAME", "JOB", "USER", "PHASE"].contains(&self.title)
     }
 }
 
@@ -41,7 +42,7 @@ const fn column(
 /// The most that the name is given, in characters.
 const NAME_MOST: usize = 32;
 
-static COLUMNS: [Column; 13] = [
+static COLUMNS: [Column; 14] = [
     column("RUN", 6, 0, |_, run| {
         run.view.key.run_id.as_str()[..6].into()
     }),
@@ -51,6 +52,7 @@ static COLUMNS: [Column; 13] = [
     }),
     column("USER", 8, 5, |_, run| one_line(&run.user)),
     column("EPOCH", 7, 3, |_, run| epoch(run)),
+    column("PHASE", 10, 7, |_, run| or_dash(run.phase().map(name))),
     column("TIME", 7, 4, |board, run| {
         clock(board.at_ms.saturating_sub(run.view.started_at_ms))
     }),
@@ -63,10 +65,10 @@ static COLUMNS: [Column; 13] = [
     }),
     column("CPU%", 6, 0, |_, run| cpu_percent(run.cpus)),
     column("MEMORY", 9, 1, |_, run| bytes(run.now.mem_used_bytes())),
-    column("READ/s", 9, 8, |_, run| bytes(run.rates.io_read_bytes)),
-    column("WRITE/s", 9, 8, |_, run| bytes(run.rates.io_write_bytes)),
+    column("READ/s", 9, 9, |_, run| bytes(run.rates.io_read_bytes)),
+    column("WRITE/s", 9, 9, |_, run| bytes(run.rates.io_write_bytes)),
     column("GPU", 14, 2, |_, run| gpus(run)),
-    column("GPU MEM", 9, 7, |_, run| {
+    column("GPU MEM", 9, 8, |_, run| {
         let readings = run.gpus.iter().filter_map(|gpu| gpu.reading.as_ref());
         let used = readings.filter_map(|reading| reading.mem_used_bytes);
         bytes(used.reduce(u64::saturating_add))
@@ -98,9 +100,11 @@ fn all(board: &Board) -> Vec<&'static Column> {
     let first = board.runs.first().map(|run| run.view.uid);
     let users = board.all_users || board.runs.iter().any(|run| Some(run.view.uid) != first);
     let gpus = board.runs.iter().any(|run| !run.gpus.is_empty());
+    let phases = board.runs.iter().any(|run| run.phase().is_some());
     let says = |column: &&Column| match column.title {
         "USER" => users,
         "GPU" | "GPU MEM" => gpus,
+        "PHASE" => phases,
         _ => true,
     };
     COLUMNS.iter().filter(says).collect()

@@ -1,8 +1,12 @@
 //! One run as it is looked at again and again.
 
 use super::rates::Rates;
+use crate::observe::activity::{Facts, Signals, analyse};
 use crate::observe::protocol::RunView;
-use crate::record::{GpuFacts, GpuReading, Sample};
+use crate::record::{Activity, GpuFacts, GpuReading, HostFacts, NodeRecord, Phase, Sample};
+
+/// Between two looks at the phase, in milliseconds.
+const ANALYSIS_PAUSE_MS: u64 = 10_000;
 
 /// A GPU of the run.
 #[derive(Debug, Clone)]
@@ -38,6 +42,10 @@ pub(crate) struct Watched {
     pub(super) cpus: Option<f64>,
     /// Its GPUs: those that were named, and those that it was seen on.
     pub(super) gpus: Vec<Gpu>,
+    /// What was seen of it since it is looked at, and what that came to.
+    signals: Signals,
+    live: Option<Activity>,
+    analysed_at_ms: u64,
 }
 
 impl Watched {
@@ -59,11 +67,18 @@ impl Watched {
                 now: Sample::default(),
                 rates: Sample::default(),
                 cpus: None,
+                signals: Signals::default(),
+                live: None,
+                analysed_at_ms: 0,
             },
         };
         if let Some(sample) = sample
             && run.sampled_at_ms.replace(sample.at_ms) != Some(sample.at_ms)
         {
+            run.signals.take(&sample);
+            if sample.at_ms >= run.analysed_at_ms.saturating_add(ANALYSIS_PAUSE_MS) {
+                run.analyse(sample.at_ms);
+            }
             run.known.take(sample.at_ms, sample.values());
             run.now = run.known.values(sample.at_ms);
             run.rates = run.known.rates(sample.at_ms);
@@ -73,6 +88,40 @@ impl Watched {
             run.cpus = busy;
         }
         run
+    }
+
+    /// Looks at what was seen here, and puts the phase of now into what the watcher reports, which may be some minutes old. The
+    /// watcher knows all of the log.
+    fn analyse(&mut self, at_ms: u64) {
+        let host = HostFacts::default();
+        let record = NodeRecord {
+            progress: self.view.progress.clone(),
+            gpus: self.view.gpus.clone(),
+            updated_at_ms: at_ms,
+            ..NodeRecord::begun(self.view.key.clone(), None, self.view.started_at_ms, host)
+        };
+        let found = analyse(&self.signals, &Facts::of(&record));
+        self.live = found.map(|found| found.activity);
+        self.analysed_at_ms = at_ms;
+    }
+
+    /// Rhythm and phases, as the watcher reports them and as they were seen since.
+    pub(super) fn activity(&self) -> Option<Activity> {
+        let live = self.live.as_ref();
+        let reported = self.view.progress.activity.as_ref();
+        let Some(mut activity) = reported.cloned() else {
+            return live.cloned();
+        };
+        if let Some(live) = live.filter(|live| live.phase != Some(Phase::Unknown)) {
+            (activity.phase, activity.phase_since_ms) = (live.phase, live.phase_since_ms);
+        }
+        Some(activity)
+    }
+
+    /// The phase of now; `None` where it is unknown.
+    pub(super) fn phase(&self) -> Option<Phase> {
+        let phase = self.activity()?.phase;
+        phase.filter(|phase| *phase != Phase::Unknown)
     }
 
     /// Mean utilisation of its GPUs, in percent.

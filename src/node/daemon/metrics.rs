@@ -159,6 +159,21 @@ fn run_families(runs: &[&Watched]) -> Vec<Family> {
         let value = real(watched.record.progress.expected_end?.at_ms) / 1e3;
         Some(Point { labels, value })
     });
+    let iterations = runs.iter().filter_map(|watched| {
+        let activity = watched.record.progress.activity.as_ref()?;
+        let labels = labels(watched);
+        let value = activity.iteration?.seconds;
+        Some(Point { labels, value })
+    });
+    let phases = runs.iter().flat_map(|watched| {
+        let activity = watched.record.progress.activity.iter();
+        activity.flat_map(|activity| &activity.phases).map(|time| {
+            let mut labels = labels(watched);
+            labels.push(("phase", time.phase.as_str().to_owned()));
+            let value = time.seconds;
+            Point { labels, value }
+        })
+    });
     let hanging = runs.iter().map(|watched| {
         let labels = labels(watched);
         let value = f64::from(u8::from(hangs(&watched.record.events).is_some()));
@@ -189,6 +204,18 @@ fn run_families(runs: &[&Watched]) -> Vec<Family> {
             Gauge,
             ends_help,
             ends,
+        ),
+        family(
+            "dlrun_run_iteration_seconds",
+            Gauge,
+            "Time of an iteration, by its log or by the period of its signals.",
+            iterations,
+        ),
+        family(
+            "dlrun_run_phase_seconds",
+            Gauge,
+            "Time in each phase so far.",
+            phases,
         ),
         family("dlrun_run_hanging", Gauge, hanging_help, hanging),
     ]

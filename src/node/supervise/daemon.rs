@@ -13,7 +13,7 @@ use crate::observe::client::ClientError;
 use crate::observe::protocol::{
     Ending, GapHint, Measured, RefusalKind, Registered, Registration, Request,
 };
-use crate::record::{EventKind, NodeState, RunRecord};
+use crate::record::{EventKind, NodeState, RunRecord, Sample};
 
 /// How long the end of a run is the daemon's: what is left of the last patience is the disk's.
 const LAST_TALK: Duration = Duration::from_secs(3);
@@ -168,7 +168,9 @@ impl Watch {
         if !self.link.is_up() {
             return;
         }
-        match self.link.collect(&mut self.writer, PATIENCE) {
+        let (link, activity) = (&mut self.link, &mut self.activity);
+        let each = |sample: &Sample| activity.take(sample);
+        match link.collect(&mut self.writer, PATIENCE, each) {
             Ok(times) => self.is_collected(times),
             Err(error) => self.judge(&error),
         }
@@ -262,9 +264,9 @@ impl Watch {
                     return Err("the state directory did not take them in time".to_owned());
                 }
             }
-            let collected = self
-                .link
-                .collect(&mut self.writer, left(until).min(PATIENCE));
+            let (link, activity) = (&mut self.link, &mut self.activity);
+            let each = |sample: &Sample| activity.take(sample);
+            let collected = link.collect(&mut self.writer, left(until).min(PATIENCE), each);
             let times = collected.map_err(|error| chain_text(&error))?;
             let is_all = times.is_none();
             self.is_collected(times);

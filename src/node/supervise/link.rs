@@ -286,6 +286,7 @@ impl Link {
         &mut self,
         writer: &mut Writer,
         patience: Duration,
+        mut each: impl FnMut(&Sample),
     ) -> Result<Option<Vec<u64>>, ClientError> {
         if self.waits_for_disk() {
             return Ok(None);
@@ -304,6 +305,7 @@ impl Link {
         }
         let samples = decode_segment(&segment.bytes).map_err(|_| self.unexpected())?;
         let times: Vec<u64> = samples.iter().map(|sample| sample.at_ms).collect();
+        samples.iter().for_each(&mut each);
         let blocks = self.handed.blocks_not_on_disk(samples, segment.bytes);
         if writer.send(Job::Segments(blocks, Some(through))) {
             self.handed.through = Some(through);

@@ -9,6 +9,7 @@
 //! itself.
 
 mod account;
+mod activity;
 mod check;
 mod conditions;
 mod container;

@@ -11,6 +11,7 @@ use nix::sys::signal::kill;
 use nix::unistd::Pid;
 
 use super::account::Account;
+use super::activity;
 use super::conditions::Seen;
 use super::events;
 use super::follow::{Followed, SPACING};
@@ -90,6 +91,7 @@ pub(super) struct Watch {
     scaled: Option<Receiver<()>>,
     followed: Followed,
     conditions: Seen,
+    pub(super) activity: activity::Seen,
     pub(super) writer: Writer,
     pub(super) host: HostFacts,
     started: Instant,
@@ -224,6 +226,7 @@ impl Watch {
             step: Step::new(handover.step, handover.command, KILL_WAIT),
             followed: Followed::open(&handover),
             conditions: Seen::new(&handover, now_ms(), former),
+            activity: activity::Seen::new(handover.resumes),
             writer,
             host: monitor::host_facts(handover.context.omp_num_threads.clone()),
             started: Instant::now(),
@@ -379,6 +382,9 @@ impl Watch {
             self.write_own_segment();
             self.collect();
         }
+        if self.activity.is_due(now) {
+            self.look_at_activity(NodeState::Running, None);
+        }
         if self.record_due.is_due(now) {
             self.update();
             self.look_for_hang(now);
@@ -499,7 +505,13 @@ impl Watch {
             self.account.note_at(event);
         }
         self.link.note_own(sample.at_ms);
+        self.activity.take(&sample);
         self.pending.push(sample);
+    }
+
+    fn look_at_activity(&mut self, state: NodeState, ended: Option<&Ended>) {
+        let record = self.record(state, ended);
+        self.activity.analyse(&record);
     }
 
     fn finish(&mut self, ended: Option<&Ended>) {
@@ -530,6 +542,7 @@ impl Watch {
         }
         self.write_own_segment();
         let state = last_state(ended);
+        self.look_at_activity(state, ended);
         self.write_record(state, ended);
         if let Err(why) = self
             .writer
@@ -672,6 +685,7 @@ impl Watch {
             || progress.epoch_numbering != Some(EpochNumbering::Unnumbered);
         let plan = self.handover.context.plan.as_ref();
         let planned = plan.and_then(|plan| plan.workload.epochs);
+        progress.activity = self.activity.known();
         progress.expected_end = progress
             .expect_end(planned, now_ms())
             .filter(|_| state == NodeState::Running && is_counted);

@@ -46,6 +46,12 @@ fn full(table: Table) -> Map<String, Value> {
                 json!({ "seconds": 9.0, "unit": "step", "ways": [], "chosen": 0, "why": "w", "compiler": "xla", "threads": 2 })
             }
             ("container", _) => json!({ "source": "/i.sif" }),
+            ("activity", _) => {
+                let pattern = json!({ "signal": "cpu", "kind": "periodic", "period_seconds": 9.5 });
+                let phases = json!([{ "phase": "training", "seconds": 90.0, "share": 0.9 }]);
+                json!({ "pattern": pattern, "phases": phases, "phase": "training" })
+            }
+            ("phases", _) => json!([]),
             ("metrics" | "last_metrics", _) => json!({ "loss": 0.5, "acc": null }),
             ("gaps", _) => json!([{ "from_ms": 1, "to_ms": 2, "why": "stopped" }]),
             ("missing", _) => json!([{ "what": "io", "why": "no" }]),
@@ -118,6 +124,12 @@ fn is_derived(table: Table, name: &str) -> bool {
                 "cpus_effective",
                 "others_cpus_busy",
                 "software",
+                // In `activity`.
+                "pattern",
+                "period_seconds",
+                "iteration_seconds",
+                "iteration_source",
+                "phases",
             ];
             ["name", "user"].contains(&name)
                 || conditions.contains(&name)

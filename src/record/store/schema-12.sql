@@ -69,5 +69,8 @@ ALTER TABLE node ADD COLUMN expected_end_latest_ms INTEGER;
 -- What the trial before the command measured, a JSON object as in record.json.
 ALTER TABLE node ADD COLUMN trial TEXT;
 
+-- Rhythm and phases.
+ALTER TABLE node ADD COLUMN activity TEXT;
+
 -- Share of the time of steps in which they waited for data, as the program states it.
 ALTER TABLE node ADD COLUMN step_data_wait_ratio REAL;

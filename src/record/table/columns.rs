@@ -420,6 +420,18 @@ columns! {
         expected_end_earliest_ms: Part WHOLE in "/record/progress/expected_end" as "earliest_ms";
         /// Nineteen in twenty end earlier than this.
         expected_end_latest_ms: Part WHOLE in "/record/progress/expected_end" as "latest_ms";
+        /// Rhythm and phases, as in `record.json`.
+        activity: Optional JSON in "/record/progress";
+        /// What kind of curve its signals are: `flat`, `aperiodic`, `periodic`, `low_resolution` or `unresolvable`.
+        pattern: Optional TEXT from "node.activity ->> '$.pattern.kind'";
+        /// Time from one repetition of its signals to the next.
+        period_seconds: Optional REAL from "CAST(node.activity ->> '$.pattern.period_seconds' AS REAL)";
+        /// Time of an iteration.
+        iteration_seconds: Optional REAL from "CAST(node.activity ->> '$.iteration.seconds' AS REAL)";
+        /// Where `iteration_seconds` comes from: `steps` or `epochs` of the log, or `signal`.
+        iteration_source: Optional TEXT from "node.activity ->> '$.iteration.source'";
+        /// Time of each phase: objects with `phase`, `seconds` and `share`.
+        phases: Optional JSON from "node.activity -> '$.phases'";
     }
     TIMINGS of "timing" in "" {
         /// Position of the epoch in this measurement, from 0; a program may start its numbers again.

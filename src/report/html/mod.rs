@@ -2,6 +2,7 @@
 
 mod comparison;
 mod epochs;
+mod phases;
 mod run;
 mod scaling;
 mod style;

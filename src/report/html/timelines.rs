@@ -1,6 +1,6 @@
 //! What a node did over time: small drawings, one below the other, on one clock.
 
-use super::{Html, epochs, table};
+use super::{Html, epochs, phases, table};
 use crate::record::{GpuUsage, NodeRecord};
 use crate::report::chart::clock::Clock;
 use crate::report::chart::panel::{Panel, axis_below, curve};
@@ -105,6 +105,7 @@ fn node(html: &mut Html, run: &Run, node: &Node, clock: &Clock, has_epochs: bool
     if has_epochs {
         panels.extend(epochs::panels(run, clock));
     }
+    panels.extend(phases::panel(&node.phases, clock));
     if let Some(timeline) = &node.timeline {
         let drawings = drawings(run, node, timeline);
         let drawings = drawings.iter();

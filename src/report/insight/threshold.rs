@@ -51,5 +51,8 @@ thresholds! {
     IO_WAIT = 20.0 "%", "Storage is the limit if tasks of the run waited for I/O for this share of the time.", "our choice; of Linux' pressure stall information";
     IO_READ = 150.0 "MB/s", "If that time is unknown, the read rate from which storage is the limit.", "our choice";
     MEM_WAIT = 10.0 "%", "Memory is the limit if all tasks waited for it for this share of the time.", "our choice";
+    IDLE_SECONDS = 600.0 "s", "A program that does nothing for this long is reported.", "our choice; sites warn after 15 to 60 min";
+    STARTUP_SHARE = 20.0 "%", "So is a start-up that takes this share of the time.", "our choice";
+    CHECKPOINT_SHARE = 10.0 "%", "And checkpoints that take this share.", "our choice";
     QUOTA_WAIT = 10.0 "%", "The quota is the limit if it throttled the run for this share of the time.", "our choice";
 }

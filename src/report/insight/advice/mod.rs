@@ -3,6 +3,7 @@
 mod cpus;
 mod gpus;
 mod memory;
+mod phases;
 mod program;
 mod walltime;
 
@@ -33,6 +34,12 @@ named_enum! {
         Storage = "storage",
         /// Processes or threads that prepare the data.
         Workers = "workers",
+        /// A program that did nothing.
+        Idle = "idle",
+        /// The time before the training.
+        Startup = "startup",
+        /// The time of checkpoints.
+        Checkpoints = "checkpoints",
     }
 }
 
@@ -183,5 +190,6 @@ pub(super) fn advise(case: &Case<'_>) -> Vec<Advice> {
         program::storage,
         program::workers,
     ];
-    rules.iter().filter_map(|rule| rule(case)).collect()
+    let found = rules.iter().filter_map(|rule| rule(case));
+    found.chain(phases::rules(case)).collect()
 }

@@ -1,0 +1,138 @@
+//! Rhythm and phases for people.
+
+use crate::app::times::{local_time, seconds_between};
+use crate::cli::table::Rows;
+use crate::foundation::units::display_seconds;
+use crate::record::{
+    Activity, Iteration, IterationSource, NodeRecord, NodeState, Pattern, PatternKind, Phase,
+    PhaseTime,
+};
+
+/// Phases that took less of the time are left out, 0 to 1.
+const LEAST_SHARE: f64 = 0.005;
+/// A program that does nothing for so long is warned of, in seconds (our choice; sites warn after 15 to 60 minutes).
+const IDLE_WARNING_SECONDS: f64 = 3600.0;
+
+/// Rows of the node whose log is followed, else of the first.
+pub(crate) fn add_rows(nodes: &[NodeRecord], rows: &mut Rows) {
+    let known = nodes
+        .iter()
+        .filter_map(|node| node.progress.activity.as_ref());
+    let named = |activity: &&Activity| {
+        activity
+            .phases
+            .iter()
+            .any(|time| time.phase != Phase::Unknown)
+    };
+    let Some(activity) = known.clone().find(named).or_else(|| known.clone().next()) else {
+        return;
+    };
+    rows.add_known("phases", phases_line(&activity.phases));
+    rows.add_known(
+        "iteration",
+        activity
+            .iteration
+            .map(|iteration| iteration_text(&iteration)),
+    );
+    rows.add("rhythm", pattern_text(&activity.pattern));
+    rows.add_known("warning", idle_warning(nodes, activity));
+    for unlike in &activity.unlike {
+        let gpu = unlike.gpu.as_deref().unwrap_or_default();
+        rows.add("unlike it", format!("GPU {gpu}: {}", pattern_text(unlike)));
+    }
+}
+
+/// A program that runs and has done nothing for an hour holds what others could use.
+fn idle_warning(nodes: &[NodeRecord], activity: &Activity) -> Option<String> {
+    let is_running = nodes.iter().any(|node| node.state == NodeState::Running);
+    let since_ms = activity
+        .phase_since_ms
+        .filter(|_| is_running && activity.phase == Some(Phase::Idle))?;
+    let updated_ms = nodes.iter().map(|node| node.updated_at_ms).max()?;
+    let seconds = seconds_between(since_ms, updated_ms);
+    (seconds >= IDLE_WARNING_SECONDS)
+        .then(|| format!("nothing works since {}", local_time(since_ms)))
+}
+
+/// `training 4 min 05 s (81%), startup 30.2 s (10%)`; nothing where nothing is known.
+fn phases_line(phases: &[PhaseTime]) -> Option<String> {
+    phases.iter().find(|time| time.phase != Phase::Unknown)?;
+    let long = phases.iter().filter(|time| time.share >= LEAST_SHARE);
+    let texts: Vec<String> = long
+        .map(|time| {
+            format!(
+                "{} {} ({:.0}%)",
+                name(time.phase),
+                display_seconds(time.seconds),
+                time.share * 100.0
+            )
+        })
+        .collect();
+    Some(texts.join(", "))
+}
+
+/// A phase as people read it.
+pub(crate) fn name(phase: Phase) -> String {
+    phase.as_str().replace('_', " ")
+}
+
+fn iteration_text(iteration: &Iteration) -> String {
+    let seconds = display_seconds(iteration.seconds);
+    let source = match iteration.source {
+        IterationSource::Steps => "steps of the log",
+        IterationSource::Epochs => "epochs of the log",
+        IterationSource::Signal => {
+            return format!("{seconds}, by the period of its signals: the log shows no steps");
+        }
+    };
+    match (iteration.agrees, iteration.signal_seconds) {
+        (Some(true), _) => format!("{seconds}, by {source}; the signals agree"),
+        (Some(false), Some(period)) => {
+            format!(
+                "{seconds}, by {source}; the signals disagree: they repeat every {}",
+                display_seconds(period)
+            )
+        }
+        _ => format!("{seconds}, by {source}"),
+    }
+}
+
+fn pattern_text(pattern: &Pattern) -> String {
+    let signal = pattern
+        .signal
+        .as_deref()
+        .unwrap_or("unknown")
+        .to_uppercase();
+    let signal = match signal.as_str() {
+        "READ" => "reads".to_owned(),
+        "WRITE" => "writes".to_owned(),
+        _ => signal,
+    };
+    let Some(period) = pattern.period_seconds else {
+        let kind = match pattern.kind {
+            PatternKind::LowResolution => "too fast to see",
+            PatternKind::Unresolvable => "unknown",
+            kind => kind.as_str(),
+        };
+        let why = pattern.why.as_deref().unwrap_or("no reason is known");
+        return match pattern.kind {
+            PatternKind::Unresolvable => format!("{kind}: {why}"),
+            _ => format!("{signal} {kind}: {why}"),
+        };
+    };
+    let range = pattern.period_low_seconds.zip(pattern.period_high_seconds);
+    let range = range.map_or_else(String::new, |(low, high)| {
+        format!(" ({low:.1} to {high:.1} s)")
+    });
+    let cycles = pattern
+        .cycles
+        .map_or_else(String::new, |cycles| format!(", seen {cycles:.0} times"));
+    let second = pattern.second_period_seconds;
+    let second = second.map_or_else(String::new, |second| {
+        format!(", also every {}", display_seconds(second))
+    });
+    format!(
+        "{signal} repeats every {}{range}{cycles}{second}",
+        display_seconds(period)
+    )
+}

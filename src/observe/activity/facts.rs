@@ -1,0 +1,231 @@
+//! What a run's own log says of its times: the facts that come before anything that samples suggest.
+
+use crate::record::{Epoch, EventKind, MetricPoint, NodeRecord, NodeState, PointKind, median};
+
+/// From here to there, in Unix milliseconds UTC.
+pub(super) type Span = (u64, u64);
+/// What an epoch took beyond the time that its program states for its training is something else from here on.
+const LEAST_REST_SECONDS: f64 = 1.0;
+const LEAST_REST: f64 = 0.05;
+/// Steps from which on their median is compared with a period.
+const LEAST_STEPS: u64 = 5;
+
+/// The facts of one run on one node.
+#[derive(Debug, Clone, Default)]
+pub struct Facts {
+    /// CPUs that it can keep busy; `None`: unknown.
+    pub(super) cpus: Option<f64>,
+    pub(super) has_gpus: bool,
+    /// Times of steps and epochs.
+    pub(super) training: Vec<Span>,
+    pub(super) evaluation: Vec<Span>,
+    pub(super) checkpoint: Vec<Span>,
+    /// Something of an epoch that the log does not name.
+    pub(super) rest: Vec<Span>,
+    /// It seemed to hang.
+    pub(super) hang: Vec<Span>,
+    /// When the log showed progress, and the usual time between.
+    pub(super) marks: Vec<u64>,
+    pub(super) rhythm_ms: u64,
+    pub(super) step_seconds: Option<f64>,
+    pub(super) epoch_seconds: Option<f64>,
+    /// Share of the steps' time in which they waited for data.
+    pub(super) data_wait: Option<f64>,
+}
+
+impl Facts {
+    /// Those of a record.
+    #[must_use]
+    pub fn of(record: &NodeRecord) -> Self {
+        let progress = &record.progress;
+        let host = &record.host;
+        let affinity = host.cpus_allowed.or(host.cpus).map(|cpus| cpus as f64);
+        let end_ms = match record.state {
+            NodeState::Running => record.updated_at_ms,
+            NodeState::Ended | NodeState::Interrupted => {
+                record.ended_at_ms.unwrap_or(record.updated_at_ms)
+            }
+        };
+        let times = progress
+            .step_times
+            .filter(|times| times.steps >= LEAST_STEPS);
+        let epochs = progress.epochs.iter().skip(1).filter_map(clock_ms);
+        let mut facts = Self {
+            cpus: record.conditions.cpus_effective.or(affinity),
+            has_gpus: !record.gpus.is_empty(),
+            step_seconds: times.map(|times| times.median_seconds),
+            data_wait: times.and_then(|times| times.data_wait_ratio),
+            epoch_seconds: median(epochs.map(|ms| ms as f64 / 1e3).collect()),
+            hang: hangs(record, end_ms),
+            ..Self::default()
+        };
+        facts.add_epochs(&progress.epochs, record.started_at_ms);
+        if progress.epochs_completed > progress.epochs.len() as u64 {
+            facts.add_dropped(&progress.epochs);
+        }
+        facts.add_points(&progress.points, end_ms);
+        facts.training.sort_unstable();
+        facts.marks.sort_unstable();
+        facts.marks.dedup();
+        let pauses = facts
+            .marks
+            .windows(2)
+            .map(|pair| (pair[1] - pair[0]) as f64);
+        facts.rhythm_ms = median(pauses.collect()).unwrap_or(0.0) as u64;
+        facts
+    }
+
+    /// Each epoch from the end of the one before to its own: training as long as the program states, then what it evaluates.
+    fn add_epochs(&mut self, epochs: &[Epoch], started_ms: u64) {
+        let rests = epochs
+            .iter()
+            .filter_map(|epoch| Some(clock_ms(epoch)?.saturating_sub(stated_ms(epoch)?)));
+        let usual_rest = median(rests.map(|ms| ms as f64).collect()).unwrap_or(0.0) as u64;
+        let usual = self.epoch_seconds.map(|seconds| (seconds * 1e3) as u64);
+        let mut free_from = started_ms;
+        for epoch in epochs {
+            let Some(end_ms) = epoch.ended_at_ms.filter(|_| !epoch.clock_set) else {
+                continue;
+            };
+            self.marks.push(end_ms);
+            // An epoch whose first line nobody saw took as long as it states, and evaluates as long as the others.
+            let unseen = || stated_ms(epoch).map(|ms| ms + usual_rest).or(usual);
+            if let Some(length_ms) = clock_ms(epoch).or_else(unseen) {
+                let begin_ms = end_ms.saturating_sub(length_ms).max(free_from);
+                self.add_epoch(epoch, begin_ms, end_ms);
+            }
+            free_from = end_ms;
+        }
+    }
+
+    /// Of very many epochs the record has the first and the newest: between them were others.
+    fn add_dropped(&mut self, epochs: &[Epoch]) {
+        if let [first, second, ..] = epochs
+            && let (Some(from), Some(to)) = (first.ended_at_ms, second.ended_at_ms)
+            && from < to
+        {
+            self.training.push((from, to));
+        }
+    }
+
+    fn add_epoch(&mut self, epoch: &Epoch, begin_ms: u64, end_ms: u64) {
+        let ms = |seconds: Option<f64>| (seconds.unwrap_or(0.0).max(0.0) * 1e3) as u64;
+        let (evaluation, checkpoint) = (ms(epoch.evaluation_seconds), ms(epoch.checkpoint_seconds));
+        let saved_from = end_ms.saturating_sub(checkpoint).max(begin_ms);
+        let evaluated_from = saved_from.saturating_sub(evaluation).max(begin_ms);
+        let mut trained_to = evaluated_from;
+        if evaluation + checkpoint == 0
+            && let Some(stated_ms) = stated_ms(epoch)
+        {
+            let length_ms = end_ms - begin_ms;
+            let rest = length_ms.saturating_sub(stated_ms) as f64;
+            if rest > 1e3 * LEAST_REST_SECONDS && rest > LEAST_REST * length_ms as f64 {
+                trained_to = begin_ms + stated_ms;
+                let is_evaluated = epoch.metrics.keys().any(|name| is_of_evaluation(name));
+                let list = if is_evaluated {
+                    &mut self.evaluation
+                } else {
+                    &mut self.rest
+                };
+                list.push((trained_to, end_ms));
+            }
+        }
+        self.training.push((begin_ms, trained_to));
+        if evaluation > 0 {
+            self.evaluation.push((evaluated_from, saved_from));
+        }
+        if checkpoint > 0 {
+            self.checkpoint.push((saved_from, end_ms));
+        }
+    }
+
+    /// Steps: from the one before the first that was seen to the last, where no epochs say it.
+    fn add_points(&mut self, points: &[MetricPoint], end_ms: u64) {
+        let steps = points.iter().filter(|point| point.kind == PointKind::Step);
+        let times: Vec<u64> = steps.filter_map(|point| point.at_ms).collect();
+        let (Some(first), Some(last)) = (times.first(), times.last()) else {
+            return;
+        };
+        let step_ms = first_step_ms(points).unwrap_or_else(|| {
+            self.step_seconds
+                .map_or(0, |seconds| (seconds * 1e3) as u64)
+        });
+        let begin_ms = first.saturating_sub(step_ms);
+        match self.training.first() {
+            // The steps before the end of the first epoch.
+            Some((from_ms, _)) if begin_ms < *from_ms => {
+                self.training.insert(0, (begin_ms, *from_ms))
+            }
+            Some(_) => {}
+            None => {
+                // Points are thinned out: up to as many steps as lie between two may follow the last.
+                let pauses = times
+                    .windows(2)
+                    .map(|pair| pair[1].saturating_sub(pair[0]) as f64);
+                let pause_ms = median(pauses.collect()).unwrap_or(0.0) as u64;
+                self.training.push((
+                    begin_ms,
+                    last.saturating_add(pause_ms).min(end_ms.max(*last)),
+                ));
+            }
+        }
+        self.marks.extend(times);
+    }
+
+    /// From the first to the last time of training.
+    pub(super) fn trained(&self) -> Option<Span> {
+        let from = self.training.iter().map(|(from, _)| *from).min()?;
+        let to = self
+            .training
+            .iter()
+            .chain(&self.evaluation)
+            .map(|(_, to)| *to)
+            .max()?;
+        Some((from, to))
+    }
+}
+
+/// How long the second of the steps took that were seen: the first took as long.
+fn first_step_ms(points: &[MetricPoint]) -> Option<u64> {
+    let mut steps = points.iter().filter(|point| point.kind == PointKind::Step);
+    let (first, second) = (steps.next()?, steps.next()?);
+    let count = second
+        .step?
+        .checked_sub(first.step?)
+        .filter(|count| *count > 0)?;
+    Some(second.at_ms?.checked_sub(first.at_ms?)? / count)
+}
+
+/// How long an epoch took by the watcher's clock.
+fn clock_ms(epoch: &Epoch) -> Option<u64> {
+    let seconds = epoch.clock_seconds.filter(|_| !epoch.clock_set)?;
+    (seconds.is_finite() && seconds > 0.0).then_some((seconds * 1e3) as u64)
+}
+
+/// How long its training took, by its program.
+fn stated_ms(epoch: &Epoch) -> Option<u64> {
+    let seconds = epoch.printed_seconds?;
+    (seconds.is_finite() && seconds > 0.0).then_some((seconds * 1e3) as u64)
+}
+
+fn is_of_evaluation(name: &str) -> bool {
+    let name = name.to_ascii_lowercase();
+    ["val", "eval", "test", "dev"]
+        .iter()
+        .any(|part| name.starts_with(part))
+}
+
+/// From a hang to its end.
+fn hangs(record: &NodeRecord, end_ms: u64) -> Vec<Span> {
+    let mut since = None;
+    let mut found = Vec::new();
+    for event in &record.events {
+        match event.kind {
+            EventKind::Hang | EventKind::HangEnded => since = since.or(Some(event.at_ms)),
+            EventKind::HangOver => found.extend(since.take().map(|from| (from, event.at_ms))),
+            _ => {}
+        }
+    }
+    found.extend(since.map(|from| (from, end_ms)));
+    found
+}
