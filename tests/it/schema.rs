@@ -388,7 +388,10 @@ fn example_jobs_fit_the_schema() {
             {
                 let text = fs::read_to_string(&path).expect("text");
                 // A matrix or a sweep is a job file with more in it.
-                if text.lines().any(|line| ["[bench]", "[sweep]"].contains(&line)) {
+                if text
+                    .lines()
+                    .any(|line| ["[bench]", "[sweep]"].contains(&line))
+                {
                     continue;
                 }
                 assert_eq!(judge(&text), (true, true), "{}", path.display());
