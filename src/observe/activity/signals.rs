@@ -113,7 +113,7 @@ impl Signals {
         );
     }
 
-    /// True for columns of a segment that [`Signals::take_row`] reads.
+    /// True for columns of a segment that [`Signals::take_rows`] reads.
     #[must_use]
     pub fn wants(name: &str) -> bool {
         RUN_COLUMNS.contains(&name) || gpu_column(name).is_some()
