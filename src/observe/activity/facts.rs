@@ -70,7 +70,7 @@ impl Facts {
         let pauses = facts
             .marks
             .windows(2)
-            .map(|pair| (pair[1] - pair[0]) as f64);
+            .map(|pair| pair[1].saturating_sub(pair[0]) as f64);
         facts.rhythm_ms = median(pauses.collect()).unwrap_or(0.0) as u64;
         facts
     }
@@ -91,7 +91,8 @@ impl Facts {
             // An epoch whose first line nobody saw took as long as it states, and evaluates as long as the others.
             let unseen = || stated_ms(epoch).map(|ms| ms + usual_rest).or(usual);
             if let Some(length_ms) = clock_ms(epoch).or_else(unseen) {
-                let begin_ms = end_ms.saturating_sub(length_ms).max(free_from);
+                // Epochs of an earlier start, or of a clock that was set, ended before.
+                let begin_ms = end_ms.saturating_sub(length_ms).max(free_from).min(end_ms);
                 self.add_epoch(epoch, begin_ms, end_ms);
             }
             free_from = end_ms;

@@ -448,14 +448,17 @@ impl<'a> Course<'a> {
         if !rests || may_wait && !self.has_gpus {
             return false;
         }
-        let at = |place: usize| self.begin_ms + place as u64 * self.width_ms;
+        let at = |place: usize| {
+            self.begin_ms
+                .saturating_add((place as u64).saturating_mul(self.width_ms))
+        };
         let seconds = (at(to) - at(from)) as f64 / 1e3;
         if self.has_gpus && self.logged[from].is_none() {
             return true;
         }
         // A step that ends in it was worked on, perhaps elsewhere.
         let (begin_ms, end_ms) = (
-            at(from) + self.width_ms,
+            at(from).saturating_add(self.width_ms),
             at(to).saturating_sub(self.width_ms),
         );
         let has_mark = self
@@ -489,7 +492,12 @@ impl<'a> Course<'a> {
     }
 
     fn spans(&self, phases: &[Phase], last_ms: u64) -> Vec<PhaseSpan> {
-        let at = |place: usize| (self.begin_ms + place as u64 * self.width_ms).min(last_ms);
+        let at = |place: usize| {
+            (self
+                .begin_ms
+                .saturating_add((place as u64).saturating_mul(self.width_ms)))
+            .min(last_ms)
+        };
         let mut place = 0;
         let pieces = phases.chunk_by(|one, other| one == other);
         pieces

@@ -15,6 +15,8 @@ const RECENT: usize = 4096;
 const MAX_GPUS: usize = 72;
 /// A pause that is longer than this and than three of the usual ones is a hole, in milliseconds.
 const HOLE_MS: u64 = 15_000;
+/// After a longer one all begins anew: no run rests for so long, in milliseconds.
+const LONGEST_HOLE_MS: u64 = 31 * 86_400_000;
 
 /// What is followed of the run as a whole; the place is that of its cell in a bin.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -111,7 +113,7 @@ impl Signals {
         );
     }
 
-    /// True for columns of a segment that [`Signals::take_row`] reads.
+    /// True for columns of a segment that [`Signals::take_rows`] reads.
     #[must_use]
     pub fn wants(name: &str) -> bool {
         RUN_COLUMNS.contains(&name) || gpu_column(name).is_some()
@@ -161,6 +163,15 @@ impl Signals {
         }
         if at_ms < self.last_ms {
             return;
+        }
+        if at_ms - self.last_ms > LONGEST_HOLE_MS {
+            // The clock was wrong before: what it dated says nothing.
+            *self = Self {
+                begin_ms: at_ms,
+                last_ms: at_ms,
+                width_ms: FIRST_BIN_MS,
+                ..Self::default()
+            };
         }
         self.last_ms = at_ms;
         for (place, (of, unit)) in COUNTERS.iter().enumerate() {
@@ -221,8 +232,9 @@ impl Signals {
             self.bins.resize(last + 1, [Cell::default(); CELLS]);
         }
         for bin in place(from_ms.max(begin_ms))..=last {
-            let low_ms = begin_ms + bin as u64 * width_ms;
-            let part = (low_ms + width_ms)
+            let low_ms = begin_ms.saturating_add((bin as u64).saturating_mul(width_ms));
+            let part = low_ms
+                .saturating_add(width_ms)
                 .min(to_ms)
                 .saturating_sub(low_ms.max(from_ms));
             let cell = &mut self.bins[bin][of as usize];

@@ -541,6 +541,31 @@ fn bad_series_are_unknown_and_say_why() {
 }
 
 #[test]
+fn times_of_other_starts_and_of_wrong_clocks_do_no_harm() {
+    let mut record = record();
+    record.started_at_ms = 500_000;
+    record.progress.push_epoch(epoch(1, 100, 30.0));
+    record.progress.push_epoch(epoch(2, 90, 1e12));
+    record.progress.push_epoch(epoch(3, u64::MAX / 1000, 20.0));
+    let facts = Facts::of(&record);
+    for times in [
+        [0, u64::MAX - 5, u64::MAX],
+        [0, 1_760_000_000_000, 1_760_000_030_000],
+    ] {
+        let mut signals = Signals::default();
+        for at_ms in times {
+            signals.take(&Sample {
+                cpu_user_us: Some(at_ms / 7),
+                cpu_system_us: Some(u64::MAX),
+                ..gpu_sample(at_ms, 50.0)
+            });
+        }
+        let found = analyse(&signals, &facts);
+        assert!(found.is_none_or(|found| found.spans.iter().all(|span| span.to_ms > span.from_ms)));
+    }
+}
+
+#[test]
 fn gpus_vote_and_one_that_differs_is_named() {
     let dice = &mut Dice::new(5);
     let courses = [12.0, 12.0, 12.0, 17.0].map(|period| {
