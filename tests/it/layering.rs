@@ -92,6 +92,7 @@ const CRATES: &[(&str, &[&str])] = &[
             "config",
             "image::catalogue::write",
             "learn::bench",
+            "learn::model::accelerators",
             "learn::sweep",
         ],
     ),

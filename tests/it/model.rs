@@ -395,7 +395,7 @@ fn no_runs_and_no_times_are_refused_and_useless_values_are_counted() {
         refusal.to_string(),
         "none of 4 runs has usable timings: 4 unusable epoch_seconds"
     );
-    let model = fit(useless().into_iter().chain([known(&base, 3.0)]));
+    let model = fit(useless().chain([known(&base, 3.0)]));
     assert_eq!(model.head().counts.left_out.get("epoch_seconds"), Some(&4));
     // One run: its own time, and wide.
     let interval = model.forecast(&base).time().copied().expect("a time");

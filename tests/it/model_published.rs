@@ -132,7 +132,7 @@ fn hash(text: &str) -> u64 {
 
 /// Whether a series was kept aside while the model's beliefs were chosen.
 fn is_aside(series: &str) -> bool {
-    hash(series) % 3 == 0
+    hash(series).is_multiple_of(3)
 }
 
 fn fitted<'a>(points: impl IntoIterator<Item = &'a Point>) -> Model {
