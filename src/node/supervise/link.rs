@@ -27,6 +27,8 @@ const REFUSED_PAUSE: Duration = Duration::from_secs(600);
 const SOON: Duration = Duration::from_millis(20);
 /// Times without the daemon that are remembered.
 const MAX_PERIODS: usize = 64;
+/// Times of samples that are remembered: a segment has some hundreds, and only the last ones are handed over again.
+const MOST_TAKEN: usize = 20_000;
 
 /// An attempt's result.
 type Outcome = Result<(Daemon, Registered), ClientError>;
@@ -62,6 +64,10 @@ struct Handed {
     last_ms: u64,
     /// Times of samples that lie in the run's directory already, from a watcher that was killed.
     known: BTreeSet<u64>,
+    /// Times of the daemon's samples that were written last, and of those that are being written: a daemon that was killed before it
+    /// noted that they arrived hands them over again.
+    taken: BTreeSet<u64>,
+    written: Vec<u64>,
     /// Times in which the watcher's own samples are in the run's directory.
     periods: VecDeque<(u64, u64)>,
 }
@@ -277,6 +283,11 @@ impl Link {
     pub(super) fn is_safe(&mut self, through: u32) {
         if self.handed.through == Some(through) {
             self.handed.safe = Some(through);
+            let handed = &mut self.handed;
+            handed.taken.extend(handed.written.drain(..));
+            while handed.taken.len() > MOST_TAKEN {
+                handed.taken.pop_first();
+            }
         }
     }
 
@@ -309,6 +320,7 @@ impl Link {
         let blocks = self.handed.blocks_not_on_disk(samples, segment.bytes);
         if writer.send(Job::Segments(blocks, Some(through))) {
             self.handed.through = Some(through);
+            self.handed.written.clone_from(&times);
             let newest_ms = times.iter().copied().max().unwrap_or(0);
             self.handed.last_ms = self.handed.last_ms.max(newest_ms);
             self.handed.more = segment.more;
@@ -347,6 +359,7 @@ impl Handed {
         let before = samples.len();
         let is_here = |at_ms: u64| {
             self.known.contains(&at_ms)
+                || self.taken.contains(&at_ms)
                 || self.periods.iter().any(|(from, to)| {
                     (from.saturating_sub(ONE_MOMENT_MS)..=to.saturating_add(ONE_MOMENT_MS))
                         .contains(&at_ms)
