@@ -14,6 +14,8 @@ const THREADS: &str = "OMP_NUM_THREADS";
 const MOST_WAYS: usize = 6;
 /// The part of the time limit that a trial may take.
 const PART_OF_LIMIT: u64 = 10;
+/// A pass that is shorter than this, in seconds, hardly gets beyond the program's start.
+const LEAST_SECONDS: u64 = 10;
 
 impl Resolver<'_> {
     /// Fills in what is tried. The planned way comes first.
@@ -29,6 +31,13 @@ impl Resolver<'_> {
             let hint =
                 "take the line out; `dlrun bench run` compares ways of a training with ranks";
             self.problems.push(Problem::of_file(message).hinted(hint));
+            return;
+        }
+        if let Some(resume) = &self.spec.resume {
+            let message = "`framework.trial` and `[resume]` exclude each other: a checkpoint that the trial leaves would be taken for the run's";
+            let hint = "run one job with the trial and without [resume], then write what it chose into framework.compiler and run.env";
+            self.problems
+                .push(Problem::at(resume.span.clone(), message).hinted(hint));
             return;
         }
         let minutes = self.settings.trial_minutes() as u64;
@@ -49,6 +58,15 @@ impl Resolver<'_> {
                 "`framework.trial` has no effect: there is one way only; `framework.compiler = \"auto\"` leaves the compiler open"
                     .to_owned(),
             );
+            return;
+        }
+        let least = LEAST_SECONDS * 2 * ways.len() as u64;
+        if seconds < least {
+            let ways = count(ways.len() as u64, "way");
+            self.plan.warnings.push(format!(
+                "`framework.trial` has no effect: {ways} need {least} s, and it may take {seconds} s (a tenth of the time limit, and at most \
+                 `trial.minutes`)"
+            ));
             return;
         }
         let names: Vec<String> = ways.iter().map(TrialWay::name).collect();

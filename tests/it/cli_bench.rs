@@ -178,7 +178,7 @@ fn a_torn_journal_and_a_run_that_never_was_are_mended() {
     )
     .expect("it is ours");
     let done = bench(&env, &file).run().code(0);
-    let _ = done.warns("1 lines of").warns("cannot be read");
+    let _ = done.warns("1 line of").warns("cannot be read");
     assert_eq!(ran(&env), each_twice());
 }
 
@@ -250,7 +250,7 @@ fn a_cell_that_fails_is_tried_again_once_and_then_told() {
         .args(["--repeats", "1"])
         .run()
         .code(10)
-        .warns("is set aside as ");
+        .warns("earlier results are kept in ");
     assert_eq!(ran(&env).values().sum::<usize>(), 10 + 5);
 }
 

@@ -162,7 +162,9 @@ fn a_changed_search_is_refused_and_a_larger_budget_continues() {
     assert_eq!(ran(&env).len(), 4);
     let refused = run(&env, &sweep(&env, "0", &lines(4, 1))).run().code(65);
     assert!(
-        refused.stderr.contains("was begun with another file") && refused.stderr.contains("vars.x"),
+        refused
+            .stderr
+            .contains("was started with another `sweep.space.vars.x`"),
         "{}",
         refused.stderr
     );
@@ -205,4 +207,162 @@ fn failing_trials_are_named_and_a_metric_that_never_comes_ends_the_sweep() {
     let done = run(&env, &file).run().code(10);
     assert!(done.stderr.contains("it shows loss"), "{}", done.stderr);
     assert!(ran(&env).len() < 12 + 8, "five failures are enough");
+}
+
+fn damaged_run(env: &TestEnv) -> PathBuf {
+    let runs = env.state().join("runs");
+    wait_for("a run", || {
+        runs.read_dir().is_ok_and(|mut all| all.next().is_some())
+    });
+    let run = runs
+        .read_dir()
+        .expect("runs")
+        .flatten()
+        .next()
+        .expect("one")
+        .path();
+    wait_for("its record", || run.join("run.json").exists());
+    run
+}
+
+#[test]
+fn a_running_job_whose_record_cannot_be_read_is_neither_removed_nor_started_twice() {
+    let env = TestEnv::new();
+    let file = sweep(&env, "0.5", &format!("sampler = \"grid\"\n{WHOLE}"));
+    let started = run(&env, &file).start();
+    wait_for("a trial", || !ran(&env).is_empty());
+    let dir = damaged_run(&env);
+    started.signal(Signal::SIGKILL);
+    let _ = started.finish().killed_by(Signal::SIGKILL);
+    let record = fs::read(dir.join("run.json")).expect("a record");
+    fs::write(dir.join("run.json"), "{").expect("ours");
+    let done = run(&env, &file).run();
+    assert!(
+        !done.status.success() && done.stderr.contains("run.json"),
+        "{}",
+        done.stderr
+    );
+    assert!(dir.is_dir());
+    fs::write(dir.join("run.json"), record).expect("ours");
+    let fast = fs::read_to_string(&file).expect("text");
+    assert!(fast.contains("0.5"));
+    let first = env.dlrun(["list", "--json"]).run().code(0).result();
+    assert_eq!(first["runs"].as_array().map(Vec::len), Some(1));
+}
+
+#[test]
+fn every_value_of_a_list_is_checked_before_the_first_trial() {
+    let env = TestEnv::new();
+    let file = sweep(
+        &env,
+        "0",
+        "[sweep.space]\nvars.x = [1]\nresources.walltime = [\"1h\", \"banana\", \"2h\"]\n",
+    );
+    let refused = run(&env, &file).run().code(65);
+    assert!(
+        refused.stderr.contains("banana") && refused.stderr.contains("trial 1 ("),
+        "{}",
+        refused.stderr
+    );
+    assert!(ran(&env).is_empty());
+}
+
+#[test]
+fn a_loss_that_is_no_number_is_the_worst_and_no_failure() {
+    let env = TestEnv::new();
+    let file = sweep(&env, "0", &format!("sampler = \"grid\"\n{WHOLE}"));
+    let program = PROGRAM
+        .replace("loss: $((", "loss: $N$((")
+        .replace("for epoch", "[ $1 -lt 6 ] && N=nan\nfor epoch")
+        .replace(
+            "$N$((($1 - 3) * ($1 - 3) + 10 - epoch)).0",
+            "${N:-$((($1 - 3) * ($1 - 3) + 10 - epoch)).0}",
+        );
+    let _ = env.write("step.sh", program);
+    let result = run(&env, &file).arg("--json").run().code(0).result();
+    assert_eq!(result["best"], 7, "{result}");
+    let trials = result["trials"].as_array().expect("a list");
+    assert!(
+        trials
+            .iter()
+            .all(|trial| trial["outcome"]["failure"].is_null()),
+        "{result}"
+    );
+    assert_eq!(
+        trials
+            .iter()
+            .filter(|trial| trial["outcome"]["value"].is_null())
+            .count(),
+        6
+    );
+}
+
+#[test]
+fn a_metric_that_not_every_epoch_shows_is_compared_where_it_is_shown() {
+    let env = TestEnv::new();
+    let file = sweep(
+        &env,
+        "0.2",
+        &format!("sampler = \"grid\"\nmax_jobs = 2\nstop = \"asha\"\n{WHOLE}"),
+    );
+    let program = PROGRAM.replace("    echo \"Epoch", "    [ $((epoch % 2)) = 1 ] && echo \"Epoch $epoch/10 - 0.01s\" && continue\n    echo \"Epoch");
+    let _ = env.write("step.sh", program);
+    let result = run(&env, &file).arg("--json").run().code(0).result();
+    let trials = result["trials"].as_array().expect("a list");
+    let stopped = trials
+        .iter()
+        .filter(|trial| !trial["outcome"]["stopped_at"].is_null());
+    assert!(stopped.count() >= 4, "{result}");
+}
+
+#[test]
+fn the_same_name_elsewhere_is_refused_and_a_restart_names_what_still_runs() {
+    let env = TestEnv::new();
+    let file = sweep(
+        &env,
+        "3",
+        "sampler = \"sobol\"\ntrials = 2\n[sweep.space]\nvars.x = { low = 0, high = 11 }\n",
+    );
+    let started = run(&env, &file).start();
+    wait_for("a trial", || !ran(&env).is_empty());
+    started.signal(Signal::SIGKILL);
+    let _ = started.finish().killed_by(Signal::SIGKILL);
+    fs::create_dir(env.jobs().join("other")).expect("ours");
+    let _ = env.write("other/step.sh", PROGRAM);
+    let other = env.write("other/small.toml", fs::read_to_string(&file).expect("text"));
+    let refused = run(&env, &other).run().code(65);
+    assert!(
+        refused.stderr.contains("was started from"),
+        "{}",
+        refused.stderr
+    );
+    let again = run(&env, &file).arg("--restart").start();
+    wait_for("the new trials", || {
+        ran(&env).len() > 1
+            || env
+                .state()
+                .join("sweeps/small")
+                .read_dir()
+                .is_ok_and(|all| all.count() > 4)
+    });
+    again.signal(Signal::SIGKILL);
+    let done = again.finish().killed_by(Signal::SIGKILL);
+    assert!(
+        done.stderr.contains("may still run beside"),
+        "{}",
+        done.stderr
+    );
+}
+
+#[test]
+fn node_hours_end_a_sweep_and_it_says_so() {
+    let env = TestEnv::new();
+    let file = sweep(
+        &env,
+        "0",
+        &format!("sampler = \"grid\"\nnode_hours = 1e-6\n{WHOLE}"),
+    );
+    let done = run(&env, &file).run().code(0);
+    assert!(done.stderr.contains("are used up"), "{}", done.stderr);
+    assert_eq!(ran(&env).len(), 1);
 }

@@ -2,7 +2,7 @@
 
 use serde_json::Value;
 
-use crate::support::TestEnv;
+use crate::support::{TestEnv, python, wait_for};
 
 /// A program whose steps take as long as its compiler and threads make them; it says what it was started with.
 const PROGRAM: &str = r#"
@@ -61,15 +61,6 @@ fn the_quickest_way_is_taken_and_the_record_says_so() {
     );
     let text = env.dlrun(["show", &id]).run().code(0).text();
     assert!(text.contains("inductor takes"), "{text}");
-    // A start after the first one gets the same way, and tries nothing.
-    let plan = std::fs::read_to_string(env.run_dir(&id).join("plan.json")).expect("a plan");
-    let again = env
-        .dlrun(["exec", "--", "sh", "-c", "echo got $DLRUN_COMPILER"])
-        .env("DLRUN_RUN_ID", &id)
-        .env("DLRUN_STATE_DIR", env.state())
-        .env("DLRUN_ATTEMPT", "1")
-        .env("DLRUN_PLAN", plan);
-    assert!(again.run().code(0).text().contains("got inductor"));
 }
 
 #[test]
@@ -114,4 +105,72 @@ fn what_cannot_be_tried_is_said_and_the_job_runs() {
         .code(0)
         .text();
     assert!(said.contains("trial.minutes = 0"), "{said}");
+}
+
+/// A trial of a command that is not a training; the run's directory and its job file.
+fn with_command(env: &TestEnv, script: &str) -> std::path::PathBuf {
+    env.job(
+        script,
+        "[framework]\nname = \"pytorch\"\ncompiler = \"auto\"\ntrial = true\n[resources]\ncpus_per_task = 1\nwalltime = \"10m\"",
+    )
+}
+
+#[test]
+fn a_cancel_during_the_trial_ends_the_job() {
+    let env = TestEnv::new();
+    let job = with_command(
+        &env,
+        "echo \"${DLRUN_TRIAL:-run}\" >> begun; exec sleep 300",
+    );
+    let id = env.submit(&job);
+    wait_for("the trial", || env.jobs().join("begun").exists());
+    let _ = env.dlrun(["cancel", &id]).run().code(0);
+    env.wait_state(&id, "cancelled");
+    assert_eq!(begun(&env), ["1"], "the training did not start");
+}
+
+#[test]
+fn output_without_end_ends_a_pass_and_what_a_pass_started_ends_with_it() {
+    let env = TestEnv::new();
+    let program = r#"
+import os, sys, time
+if os.environ.get("DLRUN_TRIAL"):
+    if os.fork() == 0:
+        os.setsid()
+        open("left", "a").write(f"{os.getpid()}\n")
+        time.sleep(4321)
+    time.sleep(0.2)
+    while True:
+        os.write(1, b"a line of nothing that anybody reads\n" * 20_000)
+alive = [pid for pid in open("left").read().split() if os.path.exists(f"/proc/{pid}")]
+open("end", "w").write(f"{alive}\n")
+"#;
+    let _ = env.write("program.py", program);
+    let script = format!("exec {} program.py", python().display());
+    let (id, shown) = finished(&env, &with_command(&env, &script));
+    let trial = &shown["nodes"][0]["trial"];
+    let why = trial["why"].as_str().expect("text");
+    assert!(
+        why.contains("prints faster") || why.contains("too few of its steps"),
+        "{why}"
+    );
+    assert_eq!(env.wait_file("end"), "[]\n", "{id}");
+}
+
+#[test]
+fn a_trial_beside_resume_or_without_time_is_not_made() {
+    let env = TestEnv::new();
+    let text = "[run]\ncommand = [\"true\"]\n[framework]\nname = \"pytorch\"\ncompiler = \"auto\"\ntrial = true\n";
+    let resume = env.write(
+        "resume.toml",
+        format!("{text}[resume]\ncheckpoints = [\"c\"]\n"),
+    );
+    let said = env.dlrun(["plan"]).arg(resume).run().code(65).stderr;
+    assert!(said.contains("exclude each other"), "{said}");
+    let short = env.write(
+        "short.toml",
+        format!("{text}[resources]\nwalltime = \"1m\"\ncpus_per_task = 1\n"),
+    );
+    let said = env.dlrun(["plan"]).arg(short).run().code(0).text();
+    assert!(said.contains("has no effect: 2 ways need 40 s"), "{said}");
 }

@@ -15,6 +15,7 @@ use crate::app::track::{Tracked, Tracker};
 use crate::app::wait::Watched;
 use crate::foundation::clock::now_ms;
 use crate::foundation::diagnostic::Problem;
+use crate::foundation::private::if_there;
 use crate::foundation::units::{counted, display_seconds};
 use crate::job::{JobState, RunId};
 use crate::learn::bench::{Cell, Entry, Journal, Settled, Slot, TRIES};
@@ -145,21 +146,28 @@ impl<'a, W: Work> Conductor<'a, W> {
     }
 
     /// The jobs of a command before that was killed or interrupted. One without a record never got to its scheduler: the
-    /// record is written before the hand-over.
+    /// record is written before the hand-over. A record that cannot be read may be that of a job that runs.
     fn take_up(&mut self) -> Result<(), Error> {
         let journal = self.work.journal();
-        let going_on: Vec<(Slot, RunId, u64)> = journal
+        let open: Vec<(Slot, RunId, u64)> = journal
             .going_on()
             .map(|(slot, one)| (slot, one.run_id.clone(), one.begun_at_ms))
             .collect();
-        for (slot, run_id, begun_at_ms) in going_on {
-            match Watched::of_run(&self.tracker, &run_id) {
-                Ok(watched) => self.flights.push(Flight::new(slot, begun_at_ms, watched)),
-                Err(_) => {
-                    let _ = self.tracker.state.remove_run(&run_id);
-                    self.work.note(Entry::Withdrawn { run_id })?;
-                }
+        for (slot, run_id, begun_at_ms) in open {
+            let run = if_there(self.tracker.state.run(&run_id))?;
+            let record = match &run {
+                Some(run) => if_there(run.read_run())?,
+                None => None,
+            };
+            if record.is_some() {
+                let watched = Watched::of_run(&self.tracker, &run_id)?;
+                self.flights.push(Flight::new(slot, begun_at_ms, watched));
+                continue;
             }
+            if run.is_some() {
+                let _ = self.tracker.state.remove_run(&run_id);
+            }
+            self.work.note(Entry::Withdrawn { run_id })?;
         }
         let jobs = self.flights.len();
         if jobs > 0 {
@@ -180,7 +188,7 @@ impl<'a, W: Work> Conductor<'a, W> {
                 let Some(slot) = self.work.next(&slots)? else {
                     break;
                 };
-                self.begin(slot)?;
+                self.begin(slot).map_err(|error| self.with_running(error))?;
                 pause = self.first_pause();
                 ask_at = Instant::now() + pause;
             }
@@ -258,14 +266,15 @@ impl<'a, W: Work> Conductor<'a, W> {
             };
             let progress = flight.watched.progress(&tracked);
             if !flight.is_given_up && self.work.is_given_up(flight.slot, &progress)? {
-                flight.is_given_up = true;
-                // One that has just ended by itself needs none.
+                // One that has just ended by itself needs none; what fails is tried again at the next look.
                 let ended = tracked.status.state.is_final();
                 let cancelled =
                     (!ended).then(|| cancel(self.session, &self.tracker, &tracked.record, None));
-                if let Some(Err(error)) = cancelled {
-                    self.session
-                        .warning(&format!("a run was not cancelled: {}", error.message()));
+                match cancelled {
+                    Some(Err(error)) => self
+                        .session
+                        .warning(&format!("a run was not cancelled: {}", error.message())),
+                    _ => flight.is_given_up = true,
                 }
             }
             flight.watched.look(tracked);
@@ -289,7 +298,7 @@ impl<'a, W: Work> Conductor<'a, W> {
             return Ok(());
         };
         let outcome = match tracked.status.state {
-            JobState::Unknown => self.work.lost("nobody can say what became of it"),
+            JobState::Unknown => self.work.lost("its final state is unknown"),
             _ => self.work.outcome(flight.slot, tracked),
         };
         let (slot, at_ms) = (flight.slot, now_ms());
@@ -347,7 +356,7 @@ impl<'a, W: Work> Conductor<'a, W> {
             0 | 1 => first,
             more => format!("{more} jobs, the first: {first}"),
         };
-        let text = format!("{done}/{total} over; {jobs}");
+        let text = format!("{done}/{total} finished; {jobs}");
         self.display.now(&text, false);
     }
 
@@ -356,6 +365,7 @@ impl<'a, W: Work> Conductor<'a, W> {
         let starts = self.work.journal().starts();
         let measured: Vec<&W::Outcome> = starts
             .filter_map(|(_, one)| one.measured.as_ref())
+            .filter(|outcome| outcome.counts())
             .collect();
         let (done, total) = self.work.done(self.flights.len());
         let is_failure = |outcome: &&W::Outcome| outcome.failure().is_some();
@@ -364,17 +374,29 @@ impl<'a, W: Work> Conductor<'a, W> {
             && measured.iter().all(is_failure)
     }
 
-    fn interrupted(&self) -> Error {
-        let ids: Vec<&str> = self
-            .flights
-            .iter()
+    /// Names what runs on when the command ends with an error.
+    fn with_running(&self, error: Error) -> Error {
+        let ids = self.running();
+        match ids.is_empty() {
+            true => error,
+            false => error.hinted(format!("still running: {}", ids.join(", "))),
+        }
+    }
+
+    fn running(&self) -> Vec<&str> {
+        let flights = self.flights.iter();
+        flights
             .map(|flight| &flight.watched.run_id.as_str()[..6])
-            .collect();
+            .collect()
+    }
+
+    fn interrupted(&self) -> Error {
+        let ids = self.running();
         let error = failure!(TryAgain, "interrupted; still running: {}", ids.join(", "));
         let (done, total) = self.work.done(self.flights.len());
         error
             .hinted(format!(
-                "{done} of {total} runs are over; the same command continues"
+                "{done} of {total} runs are finished; the same command continues"
             ))
             .hinted(format!(
                 "`dlrun cancel {}` ends what is queued",

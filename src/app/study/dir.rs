@@ -13,11 +13,11 @@ use crate::foundation::clock::now_ms;
 use crate::foundation::diagnostic::chain;
 use crate::foundation::lock::{Lock, acquire_now};
 use crate::foundation::private::{PrivateDir, if_there};
+use crate::foundation::units::counted;
 use crate::job::SchedulerKind;
 use crate::learn::bench::{Header, Journal, Lines};
 use crate::learn::sweep::Study;
 
-const HEAD: &str = "bench.json";
 const JOURNAL: &str = "journal.jsonl";
 const LOCK: &str = "lock";
 /// Bytes of a journal at most: a line of some hundred for each start of 100,000 runs.
@@ -83,13 +83,16 @@ impl<J: Kept> StudyDir<J> {
         session: &Session,
         order: Order<'_>,
         restart: bool,
-        may_continue: impl FnOnce(&str) -> Result<(), Error>,
+        may_continue: impl FnOnce(&Header, &str) -> Result<(), Error>,
     ) -> Result<Self, Error> {
         let (name, id) = (order.name.to_owned(), order.id);
         let state = session.state()?;
         let dir = PrivateDir::create(&state.path().join(J::ALL))?.ensure_dir(&id)?;
         let lock = lock::<J>(session, &dir, &name)?;
-        let kept = read_header(&dir)?;
+        let kept = match read_header::<J>(&dir) {
+            Err(_) if restart => None,
+            kept => kept?,
+        };
         let journal_is_there = if_there(dir.open_file(JOURNAL))?.is_some();
         let mut header = Header {
             format: Header::FORMAT,
@@ -99,26 +102,17 @@ impl<J: Kept> StudyDir<J> {
             scheduler: order.scheduler,
             repeats: order.repeats,
         };
-        match &kept {
-            Some(kept) if restart && journal_is_there => {
-                let aside = format!("journal-{}-{}.jsonl", kept.began_at_ms, header.began_at_ms);
-                dir.rename(JOURNAL, &aside)?;
-                session.note(&format!(
-                    "what was measured before is set aside as {}",
-                    dir.path().join(aside).display()
-                ));
-            }
-            Some(kept) if !restart => {
-                let before = dir.read(J::FILE, MOST_HEAD)?;
-                may_continue(&String::from_utf8_lossy(&before))?;
-                header.began_at_ms = kept.began_at_ms;
-            }
-            _ => {}
+        if restart && journal_is_there {
+            set_aside::<J>(session, &dir, header.began_at_ms)?;
+        } else if let Some(kept) = &kept {
+            let before = dir.read(J::FILE, MOST_HEAD)?;
+            may_continue(kept, &String::from_utf8_lossy(&before))?;
+            header.began_at_ms = kept.began_at_ms;
         }
         let text = serde_json::to_vec_pretty(&header)
             .map_err(|error| Error::new(Kind::Internal, error))?;
         dir.replace(J::FILE, order.text.as_bytes())?;
-        dir.replace(HEAD, &text)?;
+        dir.replace(&head::<J>(), &text)?;
         let journal = read_journal(session, &dir)?;
         let file = open_journal(&dir)?;
         dir.sync()?;
@@ -150,7 +144,7 @@ impl<J: Kept> StudyDir<J> {
             let Ok(dir) = benches.open_dir(&id) else {
                 continue;
             };
-            let Ok(Some(header)) = read_header(&dir) else {
+            let Ok(Some(header)) = read_header::<J>(&dir) else {
                 continue;
             };
             let is_meant = wanted.is_none_or(|wanted| wanted == header.name || wanted == id);
@@ -241,13 +235,42 @@ fn lock<J: Kept>(session: &Session, dir: &PrivateDir, name: &str) -> Result<Lock
     }
 }
 
-fn read_header(dir: &PrivateDir) -> Result<Option<Header>, Error> {
-    let Some(bytes) = if_there(dir.read(HEAD, MOST_HEAD))? else {
+/// The name of the head: `bench.json`.
+fn head<J: Kept>() -> String {
+    format!("{}.json", J::VERB)
+}
+
+/// Renames the journal. Jobs that it has as running are the user's to end.
+fn set_aside<J: Kept>(session: &Session, dir: &PrivateDir, now_ms: u64) -> Result<(), Error> {
+    let open: Vec<String> = read_journal::<J>(session, dir)?
+        .open_runs()
+        .iter()
+        .map(|run| run.as_str()[..6].to_owned())
+        .collect();
+    if !open.is_empty() {
+        session.warning(&format!(
+            "jobs from before may still run beside the new ones; `dlrun cancel {}` ends them",
+            open.join(" ")
+        ));
+    }
+    let aside = format!("journal-{now_ms}.jsonl");
+    dir.rename(JOURNAL, &aside)?;
+    let path = dir.path().join(aside);
+    session.note(&format!("earlier results are kept in {}", path.display()));
+    Ok(())
+}
+
+fn read_header<J: Kept>(dir: &PrivateDir) -> Result<Option<Header>, Error> {
+    let Some(bytes) = if_there(dir.read(&head::<J>(), MOST_HEAD))? else {
         return Ok(None);
     };
-    let path = dir.path().join(HEAD);
-    let header: Header = serde_json::from_slice(&bytes)
-        .map_err(|error| failure!(Data, "cannot read `{}`: {error}", path.display()))?;
+    let path = dir.path().join(head::<J>());
+    let header: Header = serde_json::from_slice(&bytes).map_err(|error| {
+        failure!(Data, "cannot read `{}`: {error}", path.display()).hinted(format!(
+            "`dlrun {} run FILE --restart` begins again",
+            J::VERB
+        ))
+    })?;
     if header.format > Header::FORMAT {
         return Err(failure!(
             Data,
@@ -268,7 +291,8 @@ fn read_journal<J: Kept>(session: &Session, dir: &PrivateDir) -> Result<J, Error
     if unread > 0 {
         let path = dir.path().join(JOURNAL);
         session.warning(&format!(
-            "{unread} lines of `{}` cannot be read and count for nothing",
+            "{} of `{}` cannot be read and are ignored",
+            counted(unread as u64, "line"),
             path.display()
         ));
     }

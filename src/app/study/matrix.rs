@@ -49,7 +49,7 @@ pub(crate) fn begin_matrix(
         scheduler,
         repeats,
     };
-    BenchDir::begin(session, order, restart, |_| Ok(()))
+    BenchDir::begin(session, order, restart, |_, _| Ok(()))
 }
 
 /// The hash of what decides the measurements: where relative paths begin, the scheduler, the epochs that are left out, and all

@@ -8,4 +8,4 @@ mod sweep;
 pub(crate) use conduct::{Conductor, Source};
 pub(crate) use dir::{BenchDir, StudyDir};
 pub(crate) use matrix::{MatrixWork, begin_matrix, load_cell};
-pub(crate) use sweep::{SweepWork, begin_sweep, has_result, load_trial};
+pub(crate) use sweep::{SweepWork, begin_sweep, load_trial};

@@ -1,5 +1,7 @@
 //! A sweep as work: the sampler proposes trials, the rule stops some, the journal holds all of it.
 
+use std::path::Path;
+
 use super::conduct::{Source, Work};
 use super::dir::{Order, StudyDir};
 use crate::app::error::Error;
@@ -43,39 +45,37 @@ pub(crate) fn begin_sweep(
         text: &source.text,
         file: &file,
         scheduler,
-        repeats: 1,
+        repeats: sweep.trials,
     };
-    StudyDir::begin(session, order, restart, |before| {
-        let is_same =
-            parse(before, &sweep.name).is_ok_and(|before| before.searches_the_same(sweep));
-        if is_same {
-            return Ok(());
-        }
-        let message = format!(
-            "the sweep `{}` was begun with another file; this line is new",
-            sweep.name
-        );
-        let problem = Problem {
-            span: Some(first_difference(before, &source.text)),
-            ..Problem::of_file(message)
+    StudyDir::begin(session, order, restart, |head, before| {
+        let other = |what: String| {
+            let message = format!("the sweep `{}` was started {what}", sweep.name);
+            Problem::of_file(message).hinted(
+                "give this one another `sweep.name`, or begin again with --restart; only `trials`, `node_hours` and `max_jobs` may change",
+            )
         };
-        let hint = "take the change back, give it another `sweep.name`, or begin again with --restart; `trials`, `node_hours` \
-                    and `max_jobs` may change";
-        Err(source.error(vec![problem.hinted(hint)]))
-    })
-}
-
-/// The first line of a text that another one lacks.
-fn first_difference(before: &str, now: &str) -> std::ops::Range<usize> {
-    let mut begin = 0;
-    for line in now.split_inclusive('\n') {
-        let text = line.trim();
-        if !text.is_empty() && !before.lines().any(|known| known.trim() == text) {
-            return begin..begin + line.trim_end().len();
+        let refused = |problem| Err(source.error(vec![problem]));
+        if Path::new(&head.file).parent() != file.parent() {
+            return refused(other(format!("from `{}`", head.file)));
         }
-        begin += line.len();
-    }
-    0..0
+        if head.scheduler != scheduler {
+            return refused(other(format!(
+                "with the scheduler {}",
+                head.scheduler.as_str()
+            )));
+        }
+        let Ok(before) = parse(before, &sweep.name) else {
+            return refused(other("with a file that cannot be read".to_owned()));
+        };
+        let Err((key, span)) = sweep.same_search(&before) else {
+            return Ok(());
+        };
+        let problem = Problem {
+            span,
+            ..other(format!("with another `{key}`"))
+        };
+        refused(problem)
+    })
 }
 
 /// A sweep under way.
@@ -102,7 +102,8 @@ impl<'a> SweepWork<'a> {
                 repeat: ONE,
             };
             match trial.outcome {
-                Some(outcome) => sampler.tell(trial.values, outcome.value),
+                Some(outcome) if outcome.counts() => sampler.tell(trial.values, outcome.value),
+                Some(_) => {}
                 None if !going_on.contains(&slot) => open.push(slot),
                 None => {}
             }
@@ -129,14 +130,9 @@ impl<'a> SweepWork<'a> {
             .unwrap_or_default()
     }
 
-    /// Whether the budget has room for one more trial.
-    fn has_budget(&self) -> bool {
-        let study = &self.dir.journal;
-        let has_hours = self
-            .sweep
-            .node_hours
-            .is_none_or(|most| study.node_hours() < most);
-        has_hours && study.next_number() < self.sweep.trials as usize
+    fn has_node_hours(&self) -> bool {
+        let used = self.dir.journal.node_hours();
+        self.sweep.node_hours.is_none_or(|most| used < most)
     }
 }
 
@@ -177,7 +173,7 @@ impl Work for SweepWork<'_> {
             .starts()
             .find(|(_, one)| one.run_id == run_id)
             .map(|(slot, _)| slot);
-        if let Some(slot) = slot.filter(|slot| journal.is_done(*slot)) {
+        if let Some(slot) = slot.filter(|slot| journal.is_done(*slot) && outcome.counts()) {
             let values = self.values(slot);
             self.sampler.tell(&values, outcome.value);
         }
@@ -185,13 +181,18 @@ impl Work for SweepWork<'_> {
     }
 
     fn next(&mut self, _in_flight: &[Slot]) -> Result<Option<Slot>, Error> {
+        let trials = self.sweep.trials as usize;
+        self.open.retain(|slot| slot.cell < trials);
+        if !self.has_node_hours() {
+            return Ok(None);
+        }
         if let Some(slot) = self.open.pop() {
             return Ok(Some(slot));
         }
-        if !self.has_budget() {
+        let number = self.dir.journal.next_number();
+        if number >= trials {
             return Ok(None);
         }
-        let number = self.dir.journal.next_number();
         let Some(values) = self.sampler.propose(number) else {
             return Ok(None);
         };
@@ -275,7 +276,7 @@ impl Work for SweepWork<'_> {
     fn result_text(&self, outcome: &Outcome) -> String {
         let value = outcome
             .value
-            .map_or_else(|| "no number".to_owned(), |value| format!("{value:.6}"));
+            .map_or_else(|| "not a number".to_owned(), |value| format!("{value:.6}"));
         let name = &self.sweep.metric.name;
         match outcome.stopped_at {
             Some(epoch) => format!(
@@ -292,18 +293,11 @@ impl Work for SweepWork<'_> {
             .journal
             .trials()
             .filter(|trial| trial.outcome.is_some());
-        (over.count(), self.sweep.trials as usize)
+        let over = over.count();
+        (over, over.max(self.sweep.trials as usize))
     }
 
     fn verb(&self) -> &'static str {
         "sweep"
     }
-}
-
-/// Whether a sweep has a trial that says something.
-pub(crate) fn has_result(study: &Study) -> bool {
-    study
-        .trials()
-        .filter_map(|trial| trial.outcome)
-        .any(|outcome| outcome.failure().is_none())
 }

@@ -30,7 +30,7 @@ impl BenchVerb {
     /// The scheduler that was asked for.
     pub(crate) fn scheduler(&self) -> Option<&str> {
         match self {
-            Self::Run(args) => args.scheduler.as_deref(),
+            Self::Run(args) => args.how.scheduler.as_deref(),
             Self::Node(_) | Self::Show(_) => None,
         }
     }
@@ -73,22 +73,29 @@ each value of an axis compares with the first. docs/bench.md has the file's keys
 
 #[derive(Debug, Args)]
 pub(crate) struct BenchRun {
-    /// The matrix: a job file with a table [bench]
+    #[command(flatten)]
+    pub(crate) how: StudyRun,
+    /// How often each combination runs, instead of what the file says; raise it later to add repeats
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=i64::from(MOST_REPEATS)))]
+    pub(crate) repeats: Option<u32>,
+}
+
+/// How a matrix or a sweep runs.
+#[derive(Debug, Args)]
+pub(crate) struct StudyRun {
+    /// A job file with a table [bench] or [sweep]
     #[arg(value_hint = ValueHint::FilePath)]
     pub(crate) file: PathBuf,
     /// Who takes the jobs; auto: the one whose commands are found, else this machine
     #[arg(long, value_name = "KIND", value_parser = SchedulerKind::NAMES)]
     pub(crate) scheduler: Option<String>,
-    /// How often each combination runs, instead of what the file says; raise it later to add repeats
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=i64::from(MOST_REPEATS)))]
-    pub(crate) repeats: Option<u32>,
     /// Jobs that are queued or run at a time, instead of what the file says
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=i64::from(MOST_JOBS)))]
     pub(crate) max_jobs: Option<u32>,
-    /// Check and list every job of the matrix, and submit none
+    /// Check the jobs and list them, and submit none
     #[arg(long)]
     pub(crate) dry_run: bool,
-    /// Start again; what was measured before is set aside
+    /// Start again; earlier results are kept under another name
     #[arg(long)]
     pub(crate) restart: bool,
     /// Skip the checks of files and programs, which may be on the nodes only, and of the site

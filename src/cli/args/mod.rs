@@ -14,7 +14,7 @@ use std::path::{Path, PathBuf};
 use clap::builder::{PossibleValuesParser, TypedValueParser};
 use clap::{Args, Parser, Subcommand, ValueEnum, ValueHint};
 
-pub(crate) use self::bench::{BenchArgs, BenchNode, BenchRun, BenchShow, BenchVerb};
+pub(crate) use self::bench::{BenchArgs, BenchNode, BenchRun, BenchShow, BenchVerb, StudyRun};
 pub(crate) use self::export::Export;
 pub(crate) use self::image::{
     Claims, ImageAdd, ImageArgs, ImageBuild, ImageCheck, ImageList, ImagePull, ImageRemove,

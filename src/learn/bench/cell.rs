@@ -14,6 +14,8 @@ use crate::foundation::diagnostic::Problem;
 /// A cell.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Cell {
+    /// What it is called in messages: `cell`, `trial`.
+    noun: &'static str,
     /// Its number, from 0; people count from 1.
     pub number: usize,
     /// The name of its jobs.
@@ -48,8 +50,8 @@ impl Cell {
     #[must_use]
     pub fn shown(&self) -> String {
         match self.label.as_str() {
-            "" => format!("cell {}", self.number + 1),
-            label => format!("cell {} ({label})", self.number + 1),
+            "" => format!("{} {}", self.noun, self.number + 1),
+            label => format!("{} {} ({label})", self.noun, self.number + 1),
         }
     }
 
@@ -70,7 +72,7 @@ impl Cell {
                         message: format!("{}: `{key}`: {why}", self.shown()),
                         hint: None,
                     };
-                    problem.hinted("a placeholder is the name of a key such as workload.batch_size, its last part, or a variable of the axes")
+                    problem.hinted("a placeholder is the name of a key such as workload.batch_size, its last part, or a variable")
                 })?;
                 if filled != *text {
                     self.varying.insert(key.clone());
@@ -98,7 +100,7 @@ impl Matrix {
         let name = format!("{}-{:0digits$}", self.name, number + 1);
         Cell::new(
             &self.base,
-            (number, name, self.label(number)),
+            ("cell", number, name, self.label(number)),
             sets,
             self.exclusive,
         )
@@ -106,10 +108,10 @@ impl Matrix {
 }
 
 impl Cell {
-    /// The job file `base` with these keys and variables set. `called`: number, name and label.
+    /// The job file `base` with these keys and variables set. First what it is, its number, name and label.
     pub(in crate::learn) fn new<'a>(
         base: &Document,
-        (number, name, label): (usize, String, String),
+        (noun, number, name, label): (&'static str, usize, String, String),
         sets: impl Iterator<Item = (&'a [String], Value, Range<usize>)>,
         exclusive: bool,
     ) -> Result<Self, Vec<Problem>> {
@@ -135,6 +137,7 @@ impl Cell {
         }
         let names = Names::new(&document, &vars, of_axes);
         let mut cell = Self {
+            noun,
             number,
             name,
             label,

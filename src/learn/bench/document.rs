@@ -1,6 +1,6 @@
 //! The job file of a matrix as values, with where the matrix has each of its keys.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
 
 use toml::de::DeTable;
@@ -32,6 +32,33 @@ impl Document {
         let mut values = plain.clone();
         values.remove(own);
         Self { values, spans }
+    }
+
+    /// The first key whose value another document does not have, and where it is here.
+    pub(in crate::learn) fn difference(
+        &self,
+        other: &Self,
+    ) -> Option<(String, Option<Range<usize>>)> {
+        let names: BTreeSet<&String> = self.values.keys().chain(other.values.keys()).collect();
+        for name in names {
+            let (own, theirs) = (self.values.get(name), other.values.get(name));
+            let (Some(Value::Table(own)), Some(Value::Table(theirs))) = (own, theirs) else {
+                if own != theirs {
+                    return Some((name.clone(), self.spans.get(name).cloned()));
+                }
+                continue;
+            };
+            let keys: BTreeSet<&String> = own.keys().chain(theirs.keys()).collect();
+            if let Some(key) = keys
+                .into_iter()
+                .find(|key| own.get(*key) != theirs.get(*key))
+            {
+                let whole = format!("{name}.{key}");
+                let span = self.spans.get(&whole).cloned();
+                return Some((whole, span));
+            }
+        }
+        None
     }
 
     /// Sets a key, in tables that are made where there are none.

@@ -44,6 +44,11 @@ pub trait Settled {
     fn may_be_tried_again(&self) -> bool {
         true
     }
+
+    /// Whether it says something of what ran, be it that it fails.
+    fn counts(&self) -> bool {
+        true
+    }
 }
 
 impl Settled for Measured {
@@ -116,6 +121,9 @@ pub trait Lines: Default {
     /// A line.
     type Line: Serialize + DeserializeOwned;
 
+    /// Runs that were begun and are not over.
+    fn open_runs(&self) -> Vec<RunId>;
+
     /// Takes a line in.
     fn add(&mut self, line: Self::Line);
 
@@ -135,6 +143,10 @@ pub trait Lines: Default {
 
 impl<M: Settled + Serialize + DeserializeOwned> Lines for Journal<M> {
     type Line = Entry<M>;
+
+    fn open_runs(&self) -> Vec<RunId> {
+        self.going_on().map(|(_, one)| one.run_id.clone()).collect()
+    }
 
     fn add(&mut self, line: Entry<M>) {
         self.add(line);

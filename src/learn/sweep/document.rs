@@ -1,6 +1,6 @@
 //! The sweep file: a job file with a table `[sweep]`.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
 
 use serde::{Deserialize, Serialize};
@@ -93,6 +93,8 @@ pub struct Sweep {
     pub seed: u64,
     /// What is searched.
     pub space: Vec<Parameter>,
+    /// Where the keys of `[sweep]` are.
+    spans: BTreeMap<&'static str, Range<usize>>,
     base: Document,
 }
 
@@ -122,6 +124,11 @@ pub fn parse(text: &str, stem: &str) -> Result<Sweep, Vec<Problem>> {
     }
 }
 
+/// Metrics that are not of the program's own.
+pub(super) const TIMES: [&str; 2] = [EPOCH_SECONDS, WALL_SECONDS];
+pub(super) const EPOCH_SECONDS: &str = "epoch_seconds";
+pub(super) const WALL_SECONDS: &str = "wall_seconds";
+
 const MODES: [(&str, bool); 2] = [("min", false), ("max", true)];
 
 fn read(
@@ -146,6 +153,16 @@ fn read(
         .word("stop", &StopRule::WORDS)
         .unwrap_or(StopRule::None);
     let first_epoch = fields.count("first_epoch", 1_000_000).unwrap_or(1);
+    let keys = [
+        "metric",
+        "mode",
+        "sampler",
+        "stop",
+        "first_epoch",
+        "eta",
+        "seed",
+    ];
+    let spans = fields.spans(keys.into_iter()).collect();
     let eta = fields.number("eta", 2..=100).unwrap_or(3);
     let seed = fields.number("seed", 0..=u64::MAX - 1).unwrap_or(1);
     let table = fields.raw_table("space");
@@ -168,6 +185,17 @@ fn read(
     let name = name.or_else(|| base_name("sweep", plain, stem, &mut faults));
     unused(&space, &base, &mut faults);
     let combinations = grid_size(sampler, &space, &mut faults);
+    if stop != StopRule::None
+        && metric
+            .as_ref()
+            .is_some_and(|name| TIMES.contains(&name.as_str()))
+    {
+        let message = "`sweep.stop` compares trials at the same epoch, and the metric is a time";
+        faults.push(
+            Problem::at(fields.span("stop"), message)
+                .hinted("take `stop` out, or choose a metric that the training prints"),
+        );
+    }
     for fault in faults {
         fields.problem(fault);
     }
@@ -189,6 +217,7 @@ fn read(
         eta: u32::try_from(eta).ok()?,
         seed,
         space,
+        spans,
         base,
     })
 }
@@ -206,26 +235,13 @@ fn grid_size(sampler: SamplerKind, space: &[Parameter], faults: &mut Vec<Problem
     if sampler != SamplerKind::Grid || !faults.is_empty() {
         return None;
     }
-    let mut size = 1_usize;
-    for parameter in space {
-        match parameter.grid() {
-            Ok(values) => size = size.saturating_mul(values.len()),
-            Err(problem) => faults.push(problem),
+    match space::grid(space) {
+        Ok(all) => u32::try_from(all.len()).ok(),
+        Err(problems) => {
+            faults.extend(problems);
+            None
         }
     }
-    let most = MOST_TRIALS as usize;
-    if size > most {
-        let message = format!("the grid has {size} combinations; {MOST_TRIALS} is the limit");
-        let span: Option<Range<usize>> = space.first().map(|first| first.span.clone());
-        faults.push(
-            Problem {
-                span,
-                ..Problem::of_file(message)
-            }
-            .hinted("take values out, or choose another sampler"),
-        );
-    }
-    u32::try_from(size.min(most)).ok()
 }
 
 /// A parameter that the job does not use would be searched in vain.
@@ -246,20 +262,56 @@ fn unused(space: &[Parameter], base: &Document, faults: &mut Vec<Problem>) {
 }
 
 impl Sweep {
-    /// Whether another file is the same search, but for its budget.
-    #[must_use]
-    pub fn searches_the_same(&self, other: &Self) -> bool {
-        let plain = |sweep: &Self| {
-            let mut sweep = sweep.clone();
-            (sweep.trials, sweep.node_hours, sweep.max_jobs) = (0, None, 0);
-            sweep.base.spans.clear();
-            sweep
-                .space
-                .iter_mut()
-                .for_each(|parameter| parameter.span = 0..0);
-            sweep
+    /// Another number of trials; a grid has no more than its combinations.
+    pub fn set_trials(&mut self, trials: u32) {
+        let all = match self.sampler {
+            SamplerKind::Grid => space::grid(&self.space).map_or(0, |all| all.len()),
+            _ => MOST_TRIALS as usize,
         };
-        plain(self) == plain(other)
+        self.trials = trials.min(u32::try_from(all).unwrap_or(MOST_TRIALS));
+    }
+
+    /// Whether the file that was run before is the same search, but for its budget; else the key that differs, and where it is here.
+    ///
+    /// # Errors
+    /// The key.
+    pub fn same_search(&self, before: &Self) -> Result<(), (String, Option<Range<usize>>)> {
+        let own = [
+            ("metric", self.metric.name != before.metric.name),
+            ("mode", self.metric.is_max != before.metric.is_max),
+            ("sampler", self.sampler != before.sampler),
+            ("stop", self.stop != before.stop),
+            ("first_epoch", self.first_epoch != before.first_epoch),
+            ("eta", self.eta != before.eta),
+            ("seed", self.seed != before.seed),
+        ];
+        if let Some((key, _)) = own.into_iter().find(|(_, differs)| *differs) {
+            return Err((format!("sweep.{key}"), self.spans.get(key).cloned()));
+        }
+        let plain = |parameter: &Parameter| Parameter {
+            span: 0..0,
+            ..parameter.clone()
+        };
+        for parameter in &self.space {
+            if !before
+                .space
+                .iter()
+                .any(|other| plain(other) == plain(parameter))
+            {
+                return Err((
+                    format!("sweep.space.{}", parameter.name),
+                    Some(parameter.span.clone()),
+                ));
+            }
+        }
+        if let Some(gone) = before
+            .space
+            .iter()
+            .find(|other| self.space.iter().all(|one| one.name != other.name))
+        {
+            return Err((format!("sweep.space.{}", gone.name), None));
+        }
+        self.base.difference(&before.base).map_or(Ok(()), Err)
     }
 
     /// The job file of a trial. `number` counts from 0.
@@ -276,7 +328,12 @@ impl Sweep {
             ))
         });
         let name = format!("{}-{:04}", self.name, number + 1);
-        Cell::new(&self.base, (number, name, self.label(values)), sets, false)
+        Cell::new(
+            &self.base,
+            ("trial", number, name, self.label(values)),
+            sets,
+            false,
+        )
     }
 
     /// `lr=0.01 optimizer=sgd`.
@@ -364,9 +421,22 @@ mod tests {
                 with("vars.lr = { low = 0.1 }"),
                 "it needs both `low` and `high`",
             ),
-            (with("vars.lr = [1, 1]"), "a value is there twice"),
+            (with("vars.lr = [1, 1]"), "a value is listed twice"),
+            (
+                with("vars.lr = [inf, 1.0]"),
+                "values must be text, finite numbers",
+            ),
+            (
+                format!(
+                    "{JOB}[sweep]\nmetric = \"wall_seconds\"\nmode = \"min\"\nstop = \"asha\"\n{SPACE}"
+                ),
+                "Some(6) `sweep.stop` compares",
+            ),
             (with("vars.lr = []"), "must have 1 to 1000 values, not 0"),
-            (with("vars.lr = [[1]]"), "values must be text, numbers"),
+            (
+                with("vars.lr = [[1]]"),
+                "values must be text, finite numbers",
+            ),
             (
                 with("vars.lr = { low = 1, high = 2, hihg = 3 }"),
                 "unknown key `hihg`",
@@ -393,26 +463,51 @@ mod tests {
         }
         let grid = format!("{JOB}{SWEEP}sampler = \"grid\"\n{SPACE}");
         assert!(
-            faults(&grid)[0].contains("has no end of values"),
+            faults(&grid)[0].contains("is continuous"),
             "{:?}",
             faults(&grid)
         );
     }
 
     #[test]
-    fn only_the_budget_of_a_search_may_change() {
-        let sweep = |text: String| parse(&text, "stem").expect("valid");
-        let one = sweep(format!("{JOB}{SWEEP}{SPACE}"));
-        assert!(one.searches_the_same(&sweep(format!(
-            "# more\n{JOB}{SWEEP}trials = 9\nmax_jobs = 3\nnode_hours = 2.0\n{SPACE}"
-        ))));
-        for other in [
-            format!("{JOB}{SWEEP}seed = 2\n{SPACE}"),
-            format!("{JOB}{SWEEP}{}", SPACE.replace("1e-5", "1e-4")),
-            format!("{}{SWEEP}{SPACE}", JOB.replace("train", "retrain")),
+    fn only_the_budget_of_a_search_may_change_and_what_differs_is_named() {
+        let sweep = |text: &str| parse(text, "stem").expect("valid");
+        let one = sweep(&format!("{JOB}{SWEEP}{SPACE}"));
+        let larger =
+            format!("# more\n{JOB}{SWEEP}trials = 9\nmax_jobs = 3\nnode_hours = 2.0\n{SPACE}");
+        assert_eq!(sweep(&larger).same_search(&one), Ok(()));
+        for (other, key) in [
+            (
+                format!("{JOB}{SWEEP}trials = 9\nseed = 2\n{SPACE}"),
+                "sweep.seed",
+            ),
+            (
+                format!("{JOB}{SWEEP}{}", SPACE.replace("1e-5", "1e-4")),
+                "sweep.space.vars.lr",
+            ),
+            (
+                format!("{}{SWEEP}{SPACE}", JOB.replace("train", "retrain")),
+                "run.command",
+            ),
+            (
+                format!("{JOB}[workload]\nepochs = 3\n{SWEEP}{SPACE}"),
+                "workload",
+            ),
         ] {
-            assert!(!one.searches_the_same(&sweep(other)));
+            let found = sweep(&other).same_search(&one).expect_err("another");
+            assert_eq!(found.0, key);
+            let span = found.1.expect("it is in the file");
+            assert!(
+                other[span].contains(|c: char| c.is_ascii_digit() || c == 'r'),
+                "{other}"
+            );
         }
+        assert_eq!(
+            one.same_search(&sweep(&format!(
+                "{JOB}[workload]\nepochs = 3\n{SWEEP}{SPACE}"
+            ))),
+            Err(("workload".to_owned(), None))
+        );
     }
 
     #[test]

@@ -7,9 +7,8 @@ use toml::Value;
 use tpe::TpeOptimizer;
 
 use super::document::{SamplerKind, Sweep};
-use super::space::{Kind, Parameter, Values};
+use super::space::{Kind, Parameter, Values, grid};
 use crate::foundation::statistics::Dice;
-use crate::learn::bench::shown;
 
 /// Trials before TPE has enough to go by (Optuna's number).
 const STARTUP: usize = 10;
@@ -20,7 +19,10 @@ pub struct Sampler<'a> {
     sweep: &'a Sweep,
     /// For TPE, one for each parameter.
     optimizers: Vec<TpeOptimizer>,
-    told: usize,
+    /// Trials that were taken in.
+    known: usize,
+    /// For a grid, all that it has.
+    grid: Vec<Values>,
 }
 
 impl<'a> Sampler<'a> {
@@ -43,7 +45,11 @@ impl<'a> Sampler<'a> {
         Self {
             sweep,
             optimizers: sweep.space.iter().map(optimizer).collect(),
-            told: 0,
+            known: 0,
+            grid: match sweep.sampler {
+                SamplerKind::Grid => grid(&sweep.space).unwrap_or_default(),
+                _ => Vec::new(),
+            },
         }
     }
 
@@ -52,15 +58,19 @@ impl<'a> Sampler<'a> {
         let cost = value.map_or(f64::INFINITY, |value| self.sweep.metric.cost(value));
         // The crate sorts by value and refuses what is no number.
         let cost = if cost.is_finite() { cost } else { f64::MAX };
-        self.told += 1;
+        self.known += 1;
         for (parameter, optimizer) in self.sweep.space.iter().zip(&mut self.optimizers) {
-            let is_searched = is_active(parameter, values);
-            let known = values.get(&parameter.name).filter(|_| is_searched);
-            let told = known.and_then(|value| match &parameter.kind {
-                Kind::Choice(all) => Some(all.iter().position(|known| known == value)? as f64),
-                _ => parameter.part_of(value),
-            });
-            if let Some(part) = told {
+            let part = match &parameter.kind {
+                _ if parameter.otherwise(values).is_some() => None,
+                Kind::Choice(all) => {
+                    let value = values.get(&parameter.name);
+                    all.iter()
+                        .position(|one| Some(one) == value)
+                        .map(|place| place as f64)
+                }
+                _ => parameter.part_of_trial(values),
+            };
+            if let Some(part) = part {
                 // Outside of its range it would only not be learned from.
                 let _ = optimizer.tell(part, cost);
             }
@@ -70,19 +80,16 @@ impl<'a> Sampler<'a> {
     /// The values of a trial, counted from 0; `None`: a grid is at its end.
     #[must_use]
     pub fn propose(&mut self, number: usize) -> Option<Values> {
-        let by_tpe = self.sweep.sampler == SamplerKind::Tpe && self.told >= STARTUP;
+        let by_tpe = self.sweep.sampler == SamplerKind::Tpe && self.known >= STARTUP;
         let values: Vec<Value> = match self.sweep.sampler {
-            SamplerKind::Grid => self.of_grid(number)?,
+            SamplerKind::Grid => return self.grid.get(number).cloned(),
             SamplerKind::Random => self.random(number),
             _ if by_tpe => self.by_tpe(number),
             _ => self.sobol(number),
         };
         let mut chosen = Values::default();
         for (parameter, value) in self.sweep.space.iter().zip(values) {
-            let value = match &parameter.when {
-                Some((.., otherwise)) if !is_active(parameter, &chosen) => otherwise.clone(),
-                _ => value,
-            };
+            let value = parameter.otherwise(&chosen).cloned().unwrap_or(value);
             chosen.0.insert(parameter.name.clone(), value);
         }
         Some(chosen)
@@ -139,28 +146,6 @@ impl<'a> Sampler<'a> {
             })
             .collect()
     }
-
-    fn of_grid(&self, number: usize) -> Option<Vec<Value>> {
-        let grids: Option<Vec<Vec<Value>>> =
-            self.sweep.space.iter().map(|one| one.grid().ok()).collect();
-        let grids = grids?;
-        let mut rest = number;
-        let mut values: Vec<Value> = Vec::new();
-        for grid in grids.iter().rev() {
-            values.push(grid[rest % grid.len()].clone());
-            rest /= grid.len();
-        }
-        values.reverse();
-        (rest == 0).then_some(values)
-    }
-}
-
-fn is_active(parameter: &Parameter, values: &Values) -> bool {
-    parameter.when.as_ref().is_none_or(|(other, wanted, _)| {
-        values
-            .get(other)
-            .is_some_and(|value| shown(value) == *wanted)
-    })
 }
 
 #[cfg(test)]
@@ -283,6 +268,33 @@ mod tests {
         ];
         assert_eq!(labels, expected);
         assert_eq!(sampler.propose(6), None);
+    }
+
+    #[test]
+    fn a_grid_has_a_parameter_without_its_condition_once() {
+        let sweep = sweep(
+            "sampler = \"grid\"\n[sweep.space]\nvars.x = [\"a\", \"b\"]\nvars.y = { values = [1, 2, 3], when = { x = \"a\" }, otherwise = 0 }\n",
+        );
+        let mut sampler = Sampler::new(&sweep);
+        let labels: Vec<String> = (0..4)
+            .map(|at| sweep.label(&sampler.propose(at).expect("four")))
+            .collect();
+        assert_eq!(labels, ["x=a y=1", "x=a y=2", "x=a y=3", "x=b y=0"]);
+        assert_eq!((sweep.trials, sampler.propose(4)), (4, None));
+    }
+
+    #[test]
+    fn a_narrow_range_is_not_rounded_away() {
+        let sweep =
+            sweep("[sweep.space]\nvars.x = { low = 0.999999, high = 0.9999999 }\nvars.y = [1]\n");
+        let mut sampler = Sampler::new(&sweep);
+        for trial in 0..30 {
+            let values = sampler.propose(trial).expect("no grid");
+            assert!(
+                (0.999_999..=0.999_999_9).contains(&number(&values, "vars.x")),
+                "{values:?}"
+            );
+        }
     }
 
     #[test]

@@ -71,6 +71,32 @@ impl Values {
         Self(values.collect())
     }
 
+    /// Values of which each parameter's are among some, the others as at its lowest: both ends of ranges, all of choices, and what holds
+    /// without a condition. A job file that is valid with each of them is valid with all.
+    #[must_use]
+    pub fn to_check(space: &[Parameter]) -> Vec<Self> {
+        let lowest = Self::at(space, 0.0);
+        let mut all = vec![lowest.clone()];
+        for parameter in space {
+            let mut values = match &parameter.kind {
+                Kind::Choice(values) => values.clone(),
+                _ => vec![parameter.at(1.0 - f64::EPSILON)],
+            };
+            values.extend(
+                parameter
+                    .when
+                    .iter()
+                    .map(|(.., otherwise)| otherwise.clone()),
+            );
+            all.extend(values.into_iter().map(|value| {
+                let mut one = lowest.clone();
+                one.0.insert(parameter.name.clone(), value);
+                one
+            }));
+        }
+        all
+    }
+
     pub(super) fn get(&self, name: &str) -> Option<&Value> {
         self.0.get(name)
     }
@@ -99,7 +125,7 @@ impl Parameter {
     pub fn at(&self, part: f64) -> Value {
         match &self.kind {
             Kind::Float { low, high, log } => {
-                Value::Float(rounded(between(*low, *high, *log, part)))
+                Value::Float(rounded(*low, *high, between(*low, *high, *log, part)))
             }
             Kind::Whole {
                 low,
@@ -155,14 +181,19 @@ impl Parameter {
         Some(part.clamp(0.0, 1.0 - f64::EPSILON))
     }
 
+    /// The value that it has where it is not searched, because its condition does not hold.
+    pub(super) fn otherwise(&self, values: &Values) -> Option<&Value> {
+        let (other, wanted, otherwise) = self.when.as_ref()?;
+        (values.text(other).as_ref() != Some(wanted)).then_some(otherwise)
+    }
+
     /// Where the value that a trial has is; `None`: it is not one of those that are searched.
     #[must_use]
     pub fn part_of_trial(&self, values: &Values) -> Option<f64> {
-        let is_searched = self
-            .when
-            .as_ref()
-            .is_none_or(|(other, wanted, _)| values.text(other).as_ref() == Some(wanted));
-        self.part_of(values.get(&self.name).filter(|_| is_searched)?)
+        match self.otherwise(values) {
+            Some(_) => None,
+            None => self.part_of(values.get(&self.name)?),
+        }
     }
 
     /// Some values with their places, for an axis.
@@ -194,7 +225,7 @@ impl Parameter {
             (_, Some(points)) => u64::from(points),
             (Kind::Float { .. }, None) => {
                 let message = format!(
-                    "`sweep.space.{}` has no end of values, and the sampler is \"grid\"",
+                    "`sweep.space.{}` is continuous, and a grid needs some values of it",
                     self.name
                 );
                 return Err(Problem::at(self.span.clone(), message)
@@ -246,9 +277,15 @@ fn share(low: f64, high: f64, log: bool, value: f64) -> f64 {
     }
 }
 
-/// Six digits are what a person reads, and all that a sample is worth.
-fn rounded(value: f64) -> f64 {
-    format!("{value:.5e}").parse().unwrap_or(value)
+/// Six digits are what a person reads, and all that a sample is worth, unless the range is narrower than that.
+fn rounded(low: f64, high: f64, value: f64) -> f64 {
+    let is_narrow = high - low < 1e-3 * low.abs().max(high.abs());
+    let short = if is_narrow {
+        value
+    } else {
+        format!("{value:.5e}").parse().unwrap_or(value)
+    };
+    short.clamp(low, high)
 }
 
 fn nth(part: f64, count: i64) -> i64 {
@@ -269,6 +306,42 @@ fn whole(value: f64) -> i64 {
 )]
 fn number(value: i64) -> f64 {
     value as f64
+}
+
+/// All combinations of a grid, each once, the last parameter the quickest.
+pub(super) fn grid(space: &[Parameter]) -> Result<Vec<Values>, Vec<Problem>> {
+    let (mut all, mut problems) = (vec![Values::default()], Vec::new());
+    for parameter in space {
+        let values = match parameter.grid() {
+            Ok(values) => values,
+            Err(problem) => {
+                problems.push(problem);
+                continue;
+            }
+        };
+        let mut longer = Vec::new();
+        for before in all {
+            let otherwise = parameter.otherwise(&before);
+            for value in otherwise.map_or(values.as_slice(), std::slice::from_ref) {
+                let mut one = before.clone();
+                one.0.insert(parameter.name.clone(), value.clone());
+                longer.push(one);
+            }
+            if longer.len() > super::MOST_TRIALS as usize {
+                let message = format!("the grid has more than {} combinations", super::MOST_TRIALS);
+                let problem = Problem::at(parameter.span.clone(), message);
+                return Err(vec![
+                    problem.hinted("take values out, or choose another sampler"),
+                ]);
+            }
+        }
+        all = longer;
+    }
+    if problems.is_empty() {
+        Ok(all)
+    } else {
+        Err(problems)
+    }
 }
 
 /// Reads the parameters, in the order of the file.
@@ -370,6 +443,9 @@ type Condition = (String, String, Value);
 fn condition(when: Option<Value>, otherwise: Option<Value>) -> Result<Option<Condition>, String> {
     match (when, otherwise) {
         (None, None) => Ok(None),
+        (Some(Value::Table(_)), Some(otherwise)) if !is_plain(&otherwise) => {
+            Err("`otherwise` must be text, a finite number, true or false".to_owned())
+        }
         (Some(Value::Table(when)), Some(otherwise)) if when.len() == 1 => {
             let mut pairs = when.into_iter();
             Ok(pairs
@@ -387,23 +463,27 @@ fn condition(when: Option<Value>, otherwise: Option<Value>) -> Result<Option<Con
     }
 }
 
+/// What a journal and a job file hold alike.
+fn is_plain(value: &Value) -> bool {
+    match value {
+        Value::Float(number) => number.is_finite(),
+        other => other.is_str() || other.is_integer() || other.is_bool(),
+    }
+}
+
 fn kind(table: &mut Table) -> Result<Kind, String> {
     if let Some(values) = table.remove("values") {
         let Value::Array(values) = values else {
             return Err("`values` must be a list".to_owned());
         };
         return match values.len() {
-            1..=MOST_VALUES
-                if values
-                    .iter()
-                    .any(|value| value.is_table() || value.is_array()) =>
-            {
-                Err("values must be text, numbers, true or false".to_owned())
+            1..=MOST_VALUES if !values.iter().all(is_plain) => {
+                Err("values must be text, finite numbers, true or false".to_owned())
             }
             count @ 1..=MOST_VALUES => {
                 let is_twice = (1..count).any(|at| values[..at].contains(&values[at]));
                 match is_twice {
-                    true => Err("a value is there twice".to_owned()),
+                    true => Err("a value is listed twice".to_owned()),
                     false => Ok(Kind::Choice(values)),
                 }
             }

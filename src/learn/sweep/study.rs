@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use super::document::Metric;
+use super::document::{EPOCH_SECONDS, Metric, WALL_SECONDS};
 use super::space::Values;
 use crate::foundation::units::counted;
 use crate::job::{JobState, RunId};
@@ -35,12 +35,22 @@ impl Settled for Outcome {
         self.failure.as_deref()
     }
 
-    /// A node that was lost says nothing of the trial; a program that fails with some values would fail again.
+    /// A node that was lost says nothing of the trial, nor does a cancel before its start; a program that fails with some values
+    /// would fail again.
     fn may_be_tried_again(&self) -> bool {
-        matches!(
+        match self.state {
+            JobState::NodeFail | JobState::Preempted | JobState::Unknown => true,
+            JobState::Cancelled => self.stopped_at.is_none() && self.wall_seconds.is_none(),
+            _ => false,
+        }
+    }
+
+    fn counts(&self) -> bool {
+        let is_of_program = matches!(
             self.state,
-            JobState::NodeFail | JobState::Preempted | JobState::Unknown
-        )
+            JobState::Failed | JobState::OutOfMemory | JobState::Timeout | JobState::Completed
+        );
+        self.failure.is_none() || is_of_program
     }
 }
 
@@ -57,15 +67,21 @@ impl Outcome {
         let stopped_at = stopped_at.filter(|_| status.state != JobState::Completed);
         let span = status.started_at_ms.zip(status.ended_at_ms);
         let seconds = span.map(|(from, to)| to.saturating_sub(from) as f64 / 1e3);
-        let told = nodes
+        let showing = nodes
             .iter()
             .find(|node| value_of(&node.progress, metric).is_some());
         let measured =
-            told.or_else(|| nodes.iter().find(|node| node.progress.recogniser.is_some()));
+            showing.or_else(|| nodes.iter().find(|node| node.progress.recogniser.is_some()));
         let progress = measured.map(|node| &node.progress);
+        // Records hold no value that is not finite, and say that they had one.
+        let infinite = format!("metric {}", metric.name);
+        let mut missing_figures = nodes.iter().flat_map(|node| &node.missing);
+        let has_diverged = missing_figures.any(|missing| missing.what == infinite);
         let value = match metric.name.as_str() {
             WALL_SECONDS => seconds,
-            _ => progress.and_then(|progress| value_of(progress, metric)),
+            _ => progress
+                .and_then(|progress| value_of(progress, metric))
+                .or(has_diverged.then_some(f64::NAN)),
         };
         let failure = match status.state {
             _ if stopped_at.is_some() => None,
@@ -87,10 +103,6 @@ impl Outcome {
         }
     }
 }
-
-/// Names of metrics that are not of the program's own.
-const EPOCH_SECONDS: &str = "epoch_seconds";
-const WALL_SECONDS: &str = "wall_seconds";
 
 fn missing(metric: &Metric, progress: Option<&Progress>) -> String {
     let names: Vec<&str> = progress
@@ -122,14 +134,17 @@ fn value_of(progress: &Progress, metric: &Metric) -> Option<f64> {
     progress.last_metrics.get(&metric.name).copied()
 }
 
-/// The metric after `epochs` epochs; `None`: it has not come so far, or nothing was printed there.
+/// The metric after `epochs` epochs, or at the first one after that whose line shows it; `None`: it has not come so far.
 #[must_use]
 pub fn value_at(progress: &Progress, metric: &Metric, epochs: u64) -> Option<f64> {
     let place = usize::try_from(epochs.checked_sub(1)?).ok()?;
     // Of a long training the epochs in the middle are not kept.
     let is_whole = progress.epochs.len() as u64 == progress.epochs_completed;
-    let epoch = progress.epochs.get(place).filter(|_| is_whole)?;
-    epoch.metrics.get(&metric.name).copied()
+    let later = progress.epochs.iter().skip(place).filter(|_| is_whole);
+    later
+        .filter_map(|epoch| epoch.metrics.get(&metric.name))
+        .next()
+        .copied()
 }
 
 /// A line of the journal of a sweep.
@@ -176,7 +191,7 @@ impl Trial<'_> {
     #[must_use]
     pub fn state_text(&self) -> String {
         match self.outcome {
-            None => "under way".to_owned(),
+            None => "running".to_owned(),
             Some(Outcome {
                 failure: Some(why), ..
             }) => why.clone(),
@@ -205,6 +220,10 @@ pub struct Study {
 
 impl Lines for Study {
     type Line = Note;
+
+    fn open_runs(&self) -> Vec<RunId> {
+        self.journal.open_runs()
+    }
 
     fn add(&mut self, note: Note) {
         match note {
@@ -238,10 +257,12 @@ impl Study {
         self.rungs.get(&number).copied().unwrap_or((0, false))
     }
 
-    /// The number of the next trial.
+    /// The number of the next trial; one whose values were lost keeps its own.
     #[must_use]
     pub fn next_number(&self) -> usize {
-        self.proposed.keys().next_back().map_or(0, |last| last + 1)
+        let begun = self.journal.starts().map(|(slot, _)| slot.cell).max();
+        let proposed = self.proposed.keys().next_back().copied();
+        begun.max(proposed).map_or(0, |last| last + 1)
     }
 
     /// All trials.
@@ -285,6 +306,8 @@ impl Study {
             .journal
             .starts()
             .filter_map(|(_, one)| one.measured.as_ref());
-        starts.filter_map(|outcome| outcome.node_hours).sum()
+        starts
+            .filter_map(|outcome| outcome.node_hours)
+            .fold(0.0, |sum, hours| sum + hours)
     }
 }

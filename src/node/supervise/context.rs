@@ -2,6 +2,7 @@
 
 use std::path::PathBuf;
 
+use nix::sys::signal::Signal;
 use serde::{Deserialize, Serialize};
 
 use crate::job::{JobId, RunId, SchedulerVariables};
@@ -50,6 +51,9 @@ pub struct Context {
     /// Which way of the plan's trial the command gets.
     #[serde(skip)]
     pub(super) way: Option<usize>,
+    /// A signal that came during the trial, for the command.
+    #[serde(skip)]
+    pub(super) asked: Option<Signal>,
 }
 
 impl Context {
@@ -85,6 +89,7 @@ impl Context {
             omp_num_threads: set("OMP_NUM_THREADS"),
             trial: None,
             way: None,
+            asked: None,
         }
     }
 

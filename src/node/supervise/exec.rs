@@ -19,7 +19,7 @@ use super::handover::{DROP_SIGNALS, Ended, Handover};
 use super::output;
 use super::prepare::Prepared;
 use super::ranks;
-use super::signals::{Echoes, STOP_EARLY, Sender, Signals, is_pending};
+use super::signals::{Echoes, STOP_EARLY, Sender, Signals, is_in_set, is_pending};
 use super::time_limit::TimeLimit;
 use crate::foundation::clock::{self, now_ms};
 use crate::foundation::command::{CommandError, TrainingCommand, spawn_companion, spawn_training};
@@ -30,6 +30,8 @@ use crate::record::{ExitStatus, TimeStop, unreported_end};
 
 /// How often a killed watcher is restarted.
 const RESTARTS: u32 = 5;
+/// How long a command that was asked for something during its trial may take until it handles the signal.
+const ASKED: Duration = Duration::from_secs(300);
 /// How long the end of a job waits for the watcher's last words: a state directory that hangs must not hold it up.
 const LAST_WORDS: Duration = Duration::from_secs(8);
 /// How long the end of the output may take to be read, where it decides how the command ended.
@@ -68,6 +70,10 @@ pub fn exec(prepared: Prepared) -> Result<ExitStatus, CommandError> {
     let plan = prepared.context.plan.as_ref();
     let has_steps = plan.is_some_and(|plan| plan.scheduler.has_steps());
     let is_refused = prepared.is_refused;
+    let asked = prepared
+        .context
+        .asked
+        .map(|signal| (signal, Instant::now() + ASKED));
     let handover = Handover {
         context: prepared.context,
         container: prepared.container,
@@ -95,6 +101,7 @@ pub fn exec(prepared: Prepared) -> Result<ExitStatus, CommandError> {
         training: pid,
         signals,
         echoes: Echoes::default(),
+        asked,
         time_limit,
         watcher: Watcher {
             handover,
@@ -126,6 +133,8 @@ struct Supervisor {
     training: Pid,
     signals: Signals,
     echoes: Echoes,
+    /// A signal that came during the trial, and until when the command may begin to handle it.
+    asked: Option<(Signal, Instant)>,
     time_limit: Option<TimeLimit>,
     watcher: Watcher,
 }
@@ -139,10 +148,12 @@ impl Supervisor {
             let pauses = [
                 self.watcher.restart_in(),
                 self.time_limit.as_ref().map(TimeLimit::due_in),
+                self.asked.map(|_| Duration::from_millis(200)),
             ];
             for (signal, sender) in self.signals.wait(pauses.into_iter().flatten().min()) {
                 self.forward(signal, sender);
             }
+            self.pass_on_asked();
             self.watcher.restart_when_due();
             if let Some(limit) = &mut self.time_limit {
                 limit.tend(self.training);
@@ -185,6 +196,18 @@ impl Supervisor {
         });
         let shows = reads.is_ok() && end.recv_timeout(READING).unwrap_or(false);
         if shows { ExitStatus::Code(1) } else { exit }
+    }
+
+    /// A command that has just begun would die of a signal that it handles later.
+    fn pass_on_asked(&mut self) {
+        let Some((signal, until)) = self.asked else {
+            return;
+        };
+        let is_handled = is_in_set(self.training.as_raw().unsigned_abs(), "SigCgt:", signal);
+        if is_handled {
+            let _ = kill(self.training, signal);
+        }
+        self.asked = self.asked.filter(|_| !is_handled && Instant::now() < until);
     }
 
     /// Passes a signal on to the command alone, where it was meant for the process whose place the command has: the

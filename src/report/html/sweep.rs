@@ -58,7 +58,7 @@ fn header(html: &mut Html, sweep: &Sweep, study: &Study, written_at_ms: u64) {
         .filter(|trial| trial.outcome.is_some())
         .count();
     let text = format!(
-        "{} of {} over, by {}, early stopping {}; {} node hours.",
+        "{} of {} finished, by {}, early stopping {}; {} node hours.",
         over,
         counted(sweep.trials.into(), "trial"),
         sweep.sampler.as_str(),

@@ -19,14 +19,14 @@ use crate::learn::bench::{Matrix, USUAL_REPEATS, parse};
 /// Runs the verb; returns the exit code.
 pub(crate) fn run(session: &Session, args: &BenchRun) -> Result<u8, Error> {
     let source = Source {
-        file: args.file.clone(),
-        text: read(&args.file)?,
-        no_check: args.no_check,
+        file: args.how.file.clone(),
+        text: read(&args.how.file)?,
+        no_check: args.how.no_check,
     };
-    let stem = args.file.file_stem().unwrap_or_default();
+    let stem = args.how.file.file_stem().unwrap_or_default();
     let stem = stem.to_string_lossy();
     let mut matrix = parse(&source.text, &stem).map_err(|problems| source.error(problems))?;
-    matrix.max_jobs = args.max_jobs.unwrap_or(matrix.max_jobs);
+    matrix.max_jobs = args.how.max_jobs.unwrap_or(matrix.max_jobs);
     let repeats = args.repeats.unwrap_or(matrix.repeats);
     if let Some(problem) = matrix.too_many_runs(repeats) {
         return Err(source.error(vec![problem]));
@@ -38,10 +38,10 @@ pub(crate) fn run(session: &Session, args: &BenchRun) -> Result<u8, Error> {
     }
     let first = load_cell(session, &matrix, &source, 0)?;
     check(session, &matrix, &source)?;
-    if args.dry_run {
+    if args.how.dry_run {
         return planned(session, &matrix, &source, repeats);
     }
-    let how = (first.plan.scheduler, repeats, args.restart);
+    let how = (first.plan.scheduler, repeats, args.how.restart);
     let mut bench = begin_matrix(session, &matrix, &source, how)?;
     session.note(&format!(
         "{}, kept in {}",

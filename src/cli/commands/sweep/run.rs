@@ -9,12 +9,12 @@ use crate::app::error::Error;
 use crate::app::exit_of_run::code_of_state;
 use crate::app::job::source::read;
 use crate::app::session::Session;
-use crate::app::study::{Conductor, Source, SweepWork, begin_sweep, has_result, load_trial};
+use crate::app::study::{Conductor, Source, SweepWork, begin_sweep, load_trial};
 use crate::cli::args::SweepRun;
 use crate::cli::table::{fitted, table};
 use crate::foundation::units::counted;
-use crate::job::JobState;
-use crate::learn::sweep::{Sampler, Sweep, Values, parse};
+use crate::job::{JobState, SchedulerKind};
+use crate::learn::sweep::{Sampler, StopRule, Sweep, Values, parse};
 
 /// Trials that `--dry-run` lists.
 const SHOWN: u32 = 20;
@@ -22,19 +22,26 @@ const SHOWN: u32 = 20;
 /// Runs the verb; returns the exit code.
 pub(crate) fn run(session: &Session, args: &SweepRun) -> Result<u8, Error> {
     let source = Source {
-        file: args.file.clone(),
-        text: read(&args.file)?,
-        no_check: args.no_check,
+        file: args.how.file.clone(),
+        text: read(&args.how.file)?,
+        no_check: args.how.no_check,
     };
-    let stem = args.file.file_stem().unwrap_or_default().to_string_lossy();
+    let stem = args
+        .how
+        .file
+        .file_stem()
+        .unwrap_or_default()
+        .to_string_lossy();
     let mut sweep = parse(&source.text, &stem).map_err(|problems| source.error(problems))?;
-    sweep.max_jobs = args.max_jobs.unwrap_or(sweep.max_jobs);
-    sweep.trials = args.trials.unwrap_or(sweep.trials);
+    sweep.max_jobs = args.how.max_jobs.unwrap_or(sweep.max_jobs);
+    if let Some(trials) = args.trials {
+        sweep.set_trials(trials);
+    }
     let scheduler = check(session, &sweep, &source)?;
-    if args.dry_run {
+    if args.how.dry_run {
         return planned(session, &sweep, &source);
     }
-    let mut dir = begin_sweep(session, &sweep, &source, (scheduler, args.restart))?;
+    let mut dir = begin_sweep(session, &sweep, &source, (scheduler, args.how.restart))?;
     session.note(&format!(
         "{}, kept in {}",
         size(&sweep),
@@ -51,9 +58,28 @@ pub(crate) fn run(session: &Session, args: &SweepRun) -> Result<u8, Error> {
              command continues"
         ));
     }
-    Ok(match has_result(&dir.journal) {
-        true => 0,
-        false => code_of_state(JobState::Failed),
+    let study = &dir.journal;
+    if let Some(most) = sweep.node_hours.filter(|most| study.node_hours() >= *most) {
+        session.note(&format!(
+            "no further trial starts: the {most} node hours of `sweep.node_hours` are used up"
+        ));
+    }
+    let has_ended = study.trials().any(|trial| {
+        trial
+            .outcome
+            .is_some_and(|outcome| outcome.epochs > sweep.first_epoch.into())
+    });
+    if sweep.stop != StopRule::None && study.reached.is_empty() && has_ended {
+        let metric = &sweep.metric.name;
+        session.warning(&format!(
+            "no trial could be stopped early: no line of an epoch shows `{metric}`"
+        ));
+    }
+    let has_result = study.best(&sweep.metric).is_some();
+    Ok(if has_result {
+        0
+    } else {
+        code_of_state(JobState::Failed)
     })
 }
 
@@ -69,16 +95,11 @@ fn size(sweep: &Sweep) -> String {
     )
 }
 
-/// Checks trials from both ends of the space and the first one as `dlrun check` does; shows warnings, each once.
-fn check(
-    session: &Session,
-    sweep: &Sweep,
-    source: &Source,
-) -> Result<crate::job::SchedulerKind, Error> {
+/// Checks a trial with each value that may occur, as `dlrun check` does; shows warnings, each once.
+fn check(session: &Session, sweep: &Sweep, source: &Source) -> Result<SchedulerKind, Error> {
     let mut warnings = BTreeSet::new();
     let mut scheduler = None;
-    for part in [0.0, 1.0 - f64::EPSILON] {
-        let values = Values::at(&sweep.space, part);
+    for values in Values::to_check(&sweep.space) {
         let job = load_trial(session, sweep, source, 0, &values)?;
         warnings.extend(job.plan.warnings);
         scheduler.get_or_insert(job.plan.scheduler);

@@ -48,10 +48,11 @@ struct ShownTrial<'a> {
 /// Runs the verb.
 pub(crate) fn run(session: &Session, args: &SweepShow) -> Result<u8, Error> {
     let (dir, text) = StudyDir::<Study>::find(session, args.name.as_deref())?;
-    let sweep = parse(&text, &dir.header.name).map_err(|problems| {
+    let mut sweep = parse(&text, &dir.header.name).map_err(|problems| {
         let file = dir.path().join("sweep.toml");
         Error::in_file(Kind::Data, &file.to_string_lossy(), &text, problems)
     })?;
+    sweep.trials = dir.header.repeats;
     if args.best {
         return best(session, &sweep, &dir.journal);
     }
@@ -78,7 +79,7 @@ fn best(session: &Session, sweep: &Sweep, study: &Study) -> Result<u8, Error> {
     let Some(best) = study.best(&sweep.metric) else {
         return Err(failure!(
             Missing,
-            "no trial of the sweep `{}` came to a value",
+            "no trial of the sweep `{}` has a value",
             sweep.name
         )
         .hinted(format!(
@@ -152,9 +153,9 @@ fn shown(sweep: &Sweep, study: &Study, trials: &[Trial<'_>]) -> String {
         })
         .count();
     let mut text = format!(
-        "{}: {over} of {} over, {stopped} of them stopped early, {:.2} node hours\n",
+        "{}: {over} of {} finished, {stopped} of them stopped early, {:.2} node hours\n",
         sweep.name,
-        counted(sweep.trials.into(), "trial"),
+        counted(u64::from(sweep.trials).max(over as u64), "trial"),
         study.node_hours()
     );
     match study.best(&sweep.metric) {
@@ -165,7 +166,7 @@ fn shown(sweep: &Sweep, study: &Study, trials: &[Trial<'_>]) -> String {
             or_dash(best.outcome.and_then(|outcome| outcome.value)),
             sweep.label(best.values)
         )),
-        None => text.push_str("no trial came to a value yet\n\n"),
+        None => text.push_str("no trial has a value yet\n\n"),
     }
     let mut rows = table();
     let names = sweep
@@ -250,7 +251,7 @@ fn csv(sweep: &Sweep, study: &Study) -> String {
                 .map_or_else(String::new, |epoch| epoch.to_string()),
             trial
                 .outcome
-                .map_or("under way", |outcome| outcome.state.as_str())
+                .map_or("running", |outcome| outcome.state.as_str())
                 .to_owned(),
             outcome.failure.unwrap_or_default(),
             trial
