@@ -308,8 +308,8 @@ impl Scores {
             .map(|point| (f64::from(point.gpus), point.seconds()))
             .collect();
         for ((_, law), score) in LAWS.iter().zip(&mut self.laws) {
-            let told = law(&on, f64::from(asked.gpus));
-            score.errors.push((told / asked.seconds()).ln());
+            let predicted = law(&on, f64::from(asked.gpus));
+            score.errors.push((predicted / asked.seconds()).ln());
         }
     }
 }

@@ -1,6 +1,6 @@
 //! Rhythm and phases of recorded runs of real programs, compared with what their own logs say (`tests/fixtures/phases`).
 //!
-//! Each program wrote the beginning of its phases and steps into a file of its own, before anything was analysed. Those ending in -f,
+//! Each program wrote the beginning of its phases and steps into its own file, before anything was analysed. Those ending in -f,
 //! -g and -h were kept aside while thresholds were chosen (`kept_aside`). All ran at the lowest priority beside builds on two CPUs
 //! without GPUs, so what a program can get of a CPU differs from second to second (`load_before`, `load_after`). The programs are in
 //! `tests/fixtures/phases/programs`.

@@ -1,5 +1,6 @@
 //! `framework.trial`: the quickest way is found before the run, recorded, and taken by later starts and the model.
 
+use nix::sys::signal::{Signal, kill};
 use serde_json::Value;
 
 use crate::support::{TestEnv, python, wait_for};
@@ -173,4 +174,28 @@ fn a_trial_beside_resume_or_without_time_is_not_made() {
     );
     let said = env.dlrun(["plan"]).arg(short).run().code(0).text();
     assert!(said.contains("has no effect: 2 ways need 40 s"), "{said}");
+}
+
+#[test]
+fn a_signal_that_comes_during_the_trial_reaches_the_command_once_it_handles_it() {
+    let env = TestEnv::new();
+    let program = r#"
+import os, signal, sys, time
+if os.environ.get("DLRUN_TRIAL"):
+    open("parent", "w").write(f"{os.getppid()}\n")
+    time.sleep(300)
+time.sleep(1)
+signal.signal(signal.SIGUSR1, lambda *_: (open("saved", "w").write("yes\n"), os._exit(0)))
+time.sleep(300)
+"#;
+    let _ = env.write("program.py", program);
+    let id = env.submit(&with_command(
+        &env,
+        &format!("exec {} program.py", python().display()),
+    ));
+    kill(env.wait_pid("parent"), Signal::SIGUSR1).expect("it runs");
+    env.wait_state(&id, "completed");
+    assert_eq!(env.wait_file("saved"), "yes\n");
+    let why = env.show(&id)["nodes"][0]["trial"]["why"].to_string();
+    assert!(why.contains("SIGUSR1 came during the trial"), "{why}");
 }

@@ -162,7 +162,7 @@ fn read(
         "eta",
         "seed",
     ];
-    let spans = fields.spans(keys.into_iter()).collect();
+    let spans = fields.spans(keys).collect();
     let eta = fields.number("eta", 2..=100).unwrap_or(3);
     let seed = fields.number("seed", 0..=u64::MAX - 1).unwrap_or(1);
     let table = fields.raw_table("space");

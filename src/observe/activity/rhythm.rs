@@ -1,4 +1,4 @@
-//! The rhythm of a signal: its readings, at whatever times, to a [`Pattern`]. A long and a short period are told apart.
+//! The rhythm of a signal: its readings, at whatever times, to a [`Pattern`]. A long and a short period are two things.
 
 use super::period::{Found, LEAST_SAMPLES, Verdict, mean, middle, search};
 use crate::record::{Pattern, PatternKind};

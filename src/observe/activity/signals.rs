@@ -15,7 +15,7 @@ const RECENT: usize = 4096;
 const MAX_GPUS: usize = 72;
 /// A pause that is longer than this and than three of the usual ones is a hole, in milliseconds.
 const HOLE_MS: u64 = 15_000;
-/// After a longer one all begins anew: no run rests for so long, in milliseconds.
+/// After a longer one everything starts again: no run rests for so long, in milliseconds.
 const LONGEST_HOLE_MS: u64 = 31 * 86_400_000;
 
 /// What is followed of the run as a whole; the place is that of its cell in a bin.

@@ -498,7 +498,7 @@ fn bad_series_are_unknown_and_say_why() {
     let mut back = of_gpu(&[50.0; 40]);
     back.take(&gpu_sample(5000, 90.0));
     assert_eq!(back.last_ms(), 39_000);
-    // A counter that begins anew, and a hole of an hour.
+    // A counter that starts again at 0, and a hole of an hour.
     let mut reset = Signals::default();
     for second in (0..60).chain(3660..3720_u64) {
         let count = if second < 3660 {

@@ -134,7 +134,7 @@ fn two_runs_of_which_one_completed_are_needed() {
     );
 }
 
-/// Runs that differ from `job(5.0)`, and how they are told apart.
+/// Runs that differ from `job(5.0)`, and how they differ.
 fn others() -> [(Identity, &'static str); 11] {
     let base = || job(5.0);
     let other_inputs = vec![Input {
