@@ -2,6 +2,7 @@
 
 use dlrun::job::{JobState, StorageClass};
 use dlrun::record::StorageClass as RecordedStorage;
+use dlrun::record::{Activity, Pattern, PatternKind, Phase, PhaseTime};
 use dlrun::report::insight::{AdviceKind, LimitKind};
 
 use super::case::{Case, GIB, Load};
@@ -340,4 +341,52 @@ fn gpus_that_nobody_used_are_given_back() {
     let mut short = with(&[Some(97), None], "2");
     short.nodes = vec![super::case::node("n1", 400, &load.gpus(&[Some(97), None]))];
     assert!(!advises(&short.insight(), AdviceKind::Gpus));
+}
+
+#[test]
+fn phases_that_took_long_are_named_the_longest_first() {
+    let advised = |phases: &[(Phase, f64)]| {
+        let mut case = Case::new(HOUR, &Load::new(7.0, 50 * GIB).gpus(&[Some(97)]));
+        let time = |(phase, seconds): &(Phase, f64)| PhaseTime {
+            phase: *phase,
+            seconds: *seconds,
+            share: seconds / 3600.0,
+        };
+        case.nodes[0].0.progress.activity = Some(Activity {
+            pattern: Pattern::without_period(PatternKind::Flat, "it hardly changes"),
+            unlike: Vec::new(),
+            iteration: None,
+            phases: phases.iter().map(time).collect(),
+            phase: None,
+            phase_since_ms: None,
+        });
+        let kinds = [
+            AdviceKind::Idle,
+            AdviceKind::Startup,
+            AdviceKind::Checkpoints,
+        ];
+        let advice = case.insight().advice.into_iter().map(|advice| advice.kind);
+        advice
+            .filter(|kind| kinds.contains(kind))
+            .collect::<Vec<_>>()
+    };
+    let quiet = [
+        (Phase::Idle, 599.0),
+        (Phase::Startup, 719.0),
+        (Phase::Checkpoint, 359.0),
+    ];
+    assert_eq!(advised(&quiet), []);
+    let long = [
+        (Phase::Startup, 900.0),
+        (Phase::Idle, 1200.0),
+        (Phase::Checkpoint, 400.0),
+    ];
+    assert_eq!(
+        advised(&long),
+        [
+            AdviceKind::Idle,
+            AdviceKind::Startup,
+            AdviceKind::Checkpoints
+        ]
+    );
 }
