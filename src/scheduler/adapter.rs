@@ -192,6 +192,6 @@ pub trait Adapter: Sync {
     }
     /// What to do where nobody knows whether a job is queued.
     fn how_to_find_the_job(&self) -> &'static str {
-        "look with `qstat -u $USER` before submitting again; the run is kept, and found if its job starts"
+        "look with `qstat -u $USER` before submitting again; the run is kept, and its job is found in the queue"
     }
 }

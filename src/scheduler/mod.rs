@@ -28,7 +28,7 @@ use crate::foundation::command::CommandError;
 use crate::foundation::private::FileError;
 use crate::job::{ArraySpec, JobId, RunId, SchedulerKind};
 use crate::launch::{Plan, PlannedResources};
-use crate::record::{ArrayPart, QueueEntry};
+use crate::record::{ArrayPart, QueueEntry, RunRecord};
 
 /// What is handed over.
 #[derive(Clone, Copy)]
@@ -266,6 +266,9 @@ pub struct BrokenNode {
     pub is_dead: bool,
 }
 
+/// Runs, each with its job.
+pub type RunJobs = Vec<(RunId, JobId)>;
+
 /// A batch scheduler.
 pub trait Scheduler {
     /// The command line that [`Scheduler::submit`] would use, for people.
@@ -290,6 +293,15 @@ pub trait Scheduler {
     /// # Errors
     /// When there is no accounting or it gives no answer.
     fn history(&self, jobs: &[JobRef]) -> Result<Entries, SchedulerError>;
+
+    /// Those of `runs` that are jobs of this user's in the queue, each with its job: a client that was killed while it handed
+    /// one over did not hear the id.
+    ///
+    /// # Errors
+    /// When the scheduler gives no answer.
+    fn unheard(&self, _runs: &[&RunRecord]) -> Result<RunJobs, SchedulerError> {
+        Ok(Vec::new())
+    }
 
     /// Cancels one job with all parts of its array, or some elements of it. A job that is over is no error.
     ///

@@ -70,7 +70,7 @@ pub(crate) fn prepare(session: &Session, job: &Job) -> Result<(), Error> {
 }
 
 /// Writes the run down, hands it over, writes the answer down. In this order a client that is killed anywhere loses
-/// nothing: a run without a job id is found again by the marks of its job.
+/// nothing: a run without a job id is found in the queue, and by the marks of its job.
 fn hand_over(
     session: &Session,
     state: &StateDir,

@@ -22,6 +22,34 @@ pub(super) struct Answer {
 pub(super) const NO_ANSWER: &str = "its scheduler gives no answer";
 
 impl Tracker<'_> {
+    /// Completes records of clients that were killed while they handed their job over, where it waits in the queue.
+    pub(super) fn find_unheard(&self, due: &mut [(RunDir, RunRecord)]) {
+        for kind in SchedulerKind::ALL {
+            let is_meant =
+                |record: &&RunRecord| record.job_id.is_none() && record.scheduler == kind;
+            let runs: Vec<&RunRecord> = due
+                .iter()
+                .map(|(_, record)| record)
+                .filter(is_meant)
+                .collect();
+            if runs.is_empty() {
+                continue;
+            }
+            // Where it gives no answer they stay as they are.
+            let found = self
+                .session
+                .scheduler(kind)
+                .ok()
+                .and_then(|it| it.unheard(&runs).ok());
+            for (run_id, job_id) in found.unwrap_or_default() {
+                if let Some((run, record)) = due.iter_mut().find(|(run, _)| *run.run_id() == run_id)
+                {
+                    super::set_job(run, record, job_id);
+                }
+            }
+        }
+    }
+
     /// What the schedulers say now. Of one that gives no answer nothing new is known: its runs stay what they were.
     pub(super) fn ask(
         &mut self,

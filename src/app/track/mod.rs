@@ -14,7 +14,7 @@ use crate::app::session::Session;
 use crate::foundation::clock::now_ms;
 use crate::foundation::diagnostic::chain;
 use crate::foundation::private::FileError;
-use crate::job::{ArraySpec, JobState, RunId};
+use crate::job::{ArraySpec, JobId, JobState, RunId};
 use crate::plan::Plan;
 use crate::record::rundir::{Reading, RunDir, StateDir, deliver_late};
 use crate::record::store::{Store, StoreFault};
@@ -233,11 +233,12 @@ impl<'a> Tracker<'a> {
     /// Asks the schedulers about runs, then reads their files.
     fn see(
         &mut self,
-        due: Vec<(RunDir, RunRecord)>,
+        mut due: Vec<(RunDir, RunRecord)>,
         history: bool,
         wanted: bool,
         grown: &BTreeSet<RunId>,
     ) -> Result<Vec<Seen>, Error> {
+        self.find_unheard(&mut due);
         // The schedulers before the marks: a job that ends in between has left its mark by then, with its exit code.
         let mut answers = self.ask(&due, history);
         let mut all = Vec::new();
@@ -353,12 +354,18 @@ fn record_of(run: &RunDir) -> Result<RunRecord, FileError> {
         .find_map(|mark| mark.job_id.clone());
     let nodes = || outcome.nodes.iter().find_map(|node| node.job_id.clone());
     if let Some(job_id) = marks.filter(|job_id| !job_id.0.is_empty()).or_else(nodes) {
-        let output =
-            plan_of(run).map(|plan| output_file(&plan, &job_id).to_string_lossy().into_owned());
-        record.output = record.output.or(output);
-        record.job_id = Some(job_id);
-        // Found again next time where it cannot be written down.
-        let _ = run.write_run(&record);
+        set_job(run, &mut record, job_id);
     }
     Ok(record)
+}
+
+/// Notes the job that a run turned out to be.
+fn set_job(run: &RunDir, record: &mut RunRecord, job_id: JobId) {
+    let output = || plan_of(run).map(|plan| output_file(&plan, &job_id));
+    if record.output.is_none() {
+        record.output = output().map(|path| path.to_string_lossy().into_owned());
+    }
+    record.job_id = Some(job_id);
+    // Found again next time where it cannot be written down.
+    let _ = run.write_run(record);
 }

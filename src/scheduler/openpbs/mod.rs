@@ -75,6 +75,7 @@ pub static OPENPBS: Dialect = Dialect {
     spool,
     job_variables: &["NCPUS", "OMP_NUM_THREADS", "TMPDIR"],
     entries: qstat::ask,
+    all: qstat::all,
     // It comes with every question; the server keeps two weeks unless the site says otherwise.
     keeps_history: true,
     deletions,

@@ -34,6 +34,12 @@ pub(super) fn ask(openpbs: &Commands, ids: &[&str]) -> Result<Vec<QueueEntry>, S
     Ok(entries(&read_text(whole_jobs(&output.stdout))))
 }
 
+/// All jobs that are not over.
+pub(super) fn all(openpbs: &Commands) -> Result<Vec<Thing>, SchedulerError> {
+    let output = openpbs.answer("qstat", qstat(openpbs, &[], &[])?, &ANSWERED, "list jobs")?;
+    Ok(read_text(whole_jobs(&output.stdout)))
+}
+
 /// Jobs in full with the elements of arrays, without broken lines.
 fn qstat(openpbs: &Commands, history: &[&str], ids: &[&str]) -> Result<Output, SchedulerError> {
     let tool = openpbs.tool("qstat").args(history);

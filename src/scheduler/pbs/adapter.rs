@@ -4,6 +4,7 @@ use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use super::answer::Thing;
 use super::dialect::Dialect;
 use super::options::{Flag, argv, variables};
 use super::own::own_entries;
@@ -11,12 +12,13 @@ use super::site::broken;
 use super::{handed_through, ids, job_file, script};
 use crate::config::site::SiteModel;
 use crate::foundation::diagnostic::Problem;
-use crate::job::{ArraySpec, Located, SchedulerKind};
+use crate::job::{ArraySpec, JobId, Located, RunId, SchedulerKind};
 use crate::launch::{Plan, PlannedResources};
+use crate::record::RunRecord;
 use crate::scheduler::adapter::{Adapter, Asked, Elsewhere, Findings, Lack};
 use crate::scheduler::commands::Commands;
 use crate::scheduler::{
-    BrokenNode, Entries, JobRef, Reach, Scheduler, SchedulerError, Submission, Submitted,
+    BrokenNode, Entries, JobRef, Reach, RunJobs, Scheduler, SchedulerError, Submission, Submitted,
     output_file,
 };
 
@@ -226,6 +228,12 @@ impl Scheduler for Pbs {
         Ok(own_entries(jobs, &found))
     }
 
+    /// By the script among the arguments of `qsub`, which the server keeps.
+    fn unheard(&self, runs: &[&RunRecord]) -> Result<RunJobs, SchedulerError> {
+        let jobs = (self.dialect.all)(&self.commands)?;
+        Ok(jobs.iter().filter_map(|job| unheard(job, runs)).collect())
+    }
+
     fn history(&self, jobs: &[JobRef]) -> Result<Entries, SchedulerError> {
         if self.dialect.keeps_history || jobs.is_empty() {
             return self.queue(jobs);
@@ -274,5 +282,51 @@ impl Scheduler for Pbs {
 
     fn site(&self) -> Result<SiteModel, SchedulerError> {
         (self.dialect.site)(&self.commands)
+    }
+}
+
+/// Scripts lie in the directories of their runs.
+fn unheard(job: &Thing, runs: &[&RunRecord]) -> Option<(RunId, JobId)> {
+    let arguments = job.get("Submit_arguments").or(job.get("submit_args"))?;
+    let dir = Path::new(arguments.trim_end()).parent()?.file_name()?;
+    let run = runs.iter().find(|run| dir == run.run_id.as_str())?;
+    let id = ids::element(&job.id).map_or_else(|| job.id.clone(), |(array, _)| array);
+    Some((run.run_id.clone(), JobId(id)))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_job_is_found_by_the_place_of_its_script() {
+        let run_id = RunId::from_random([7; 10]);
+        let run = Plan::default().new_run(run_id.clone(), 0, String::new(), String::new());
+        let found = |key: &str, id: &str, arguments: String| {
+            let attributes = [(key.to_owned(), arguments)].into();
+            let id = id.to_owned();
+            unheard(
+                &Thing {
+                    id,
+                    attributes,
+                    ..Thing::default()
+                },
+                &[&run],
+            )
+        };
+        let script = |run: &RunId| format!("-l nodes=1 -N a /home/a b/runs/{run}/job.sh");
+        for (key, id, job) in [
+            ("Submit_arguments", "14.srv", "14.srv"),
+            ("submit_args", "14[3].srv", "14[].srv"),
+        ] {
+            let expected = (run_id.clone(), JobId(job.to_owned()));
+            assert_eq!(found(key, id, script(&run_id)), Some(expected));
+        }
+        let other = RunId::from_random([8; 10]);
+        assert_eq!(found("submit_args", "14.srv", script(&other)), None);
+        assert_eq!(
+            found("submit_args", "14.srv", format!("runs/{run_id}")),
+            None
+        );
     }
 }

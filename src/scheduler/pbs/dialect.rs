@@ -1,5 +1,6 @@
 //! What differs between Torque and OpenPBS.
 
+use super::answer::Thing;
 use super::handed_through::Letters;
 use super::options::Flag;
 use crate::config::site::SiteModel;
@@ -46,6 +47,8 @@ pub struct Dialect {
     /// What the server says of jobs by their ids, and of the elements of arrays.
     pub(in crate::scheduler) entries:
         fn(&Commands, &[&str]) -> Result<Vec<QueueEntry>, SchedulerError>,
+    /// All jobs that the server shows to this user.
+    pub(in crate::scheduler) all: fn(&Commands) -> Result<Vec<Thing>, SchedulerError>,
     /// Whether the server's answers have the jobs that are over.
     pub(in crate::scheduler) keeps_history: bool,
     /// The arguments of each `qdel` that cancels a job or some elements of it.

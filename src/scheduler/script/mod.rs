@@ -46,7 +46,12 @@ pub fn render(plan: &Plan) -> String {
 /// The same script for a run: with a line more, which names it. The run's own copy of the script has that line too.
 #[must_use]
 pub fn render_for_run(plan: &Plan, run_id: &RunId) -> String {
-    rendered(plan, &format!("\nexport DLRUN_RUN_ID={run_id}\n"))
+    rendered(plan, &naming(run_id))
+}
+
+/// What a script says of its run.
+pub(super) fn naming(run_id: &RunId) -> String {
+    format!("\nexport DLRUN_RUN_ID={run_id}\n")
 }
 
 fn rendered(plan: &Plan, identity: &str) -> String {

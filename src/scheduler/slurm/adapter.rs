@@ -170,6 +170,6 @@ impl Adapter for Known {
     }
 
     fn how_to_find_the_job(&self) -> &'static str {
-        "look with `squeue --me` before submitting again; the run is kept, and found if its job starts"
+        "look with `squeue --me` before submitting again; the run is kept, and its job is found in the queue"
     }
 }

@@ -24,11 +24,12 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use super::commands::{Commands, Words};
-use super::{Entries, JobRef, Scheduler, SchedulerError, Standing, Submission, Submitted};
+use super::{Entries, JobRef, RunJobs, Scheduler, SchedulerError, Standing, Submission, Submitted};
 use crate::config::site::SiteModel;
 use crate::foundation::command::find;
 use crate::job::{ArraySpec, JobId};
 use crate::launch::Plan;
+use crate::record::RunRecord;
 
 pub use adapter::Known;
 
@@ -84,6 +85,10 @@ impl Scheduler for Slurm {
 
     fn queue(&self, jobs: &[JobRef]) -> Result<Entries, SchedulerError> {
         squeue::queue(&self.commands, jobs)
+    }
+
+    fn unheard(&self, runs: &[&RunRecord]) -> Result<RunJobs, SchedulerError> {
+        squeue::unheard(&self.commands, runs)
     }
 
     fn history(&self, jobs: &[JobRef]) -> Result<Entries, SchedulerError> {

@@ -3,10 +3,15 @@
 //! One question for any number of jobs. Finished jobs stay known for `MinJobAge` (300 s by default). Of several ids
 //! unknown ones are left out of the answer; a single unknown one is an error, which here means the same.
 
+use std::collections::BTreeSet;
+
 use super::own::{Line, own_entries};
 use super::reasons;
+use crate::job::JobId;
+use crate::record::RunRecord;
 use crate::scheduler::commands::Commands;
-use crate::scheduler::{Entries, JobRef, SchedulerError};
+use crate::scheduler::script::naming;
+use crate::scheduler::{CLOCK_SKEW_MS, Entries, JobRef, RunJobs, SchedulerError};
 
 /// Id, state, submitted, start, end, nodes, reason. No field before the last can hold a `|`.
 const FORMAT: &str = "--format=%i|%T|%V|%S|%e|%N|%r";
@@ -66,6 +71,34 @@ fn ask(slurm: &Commands, ids: &str) -> Result<String, SchedulerError> {
     answer.map(|output| output.stdout)
 }
 
+/// Looks for runs in the scripts of waiting jobs: nothing else of a job names its run, for others would read it.
+pub(super) fn unheard(slurm: &Commands, runs: &[&RunRecord]) -> Result<RunJobs, SchedulerError> {
+    let arguments = ["--noheader", "--me", "--states=all", "--format=%F|%V"];
+    let printed = slurm.printed("squeue", &arguments, &[], "list jobs")?;
+    let jobs = candidates(&printed, runs).into_iter();
+    let found = jobs.filter_map(|id| {
+        let words = ["write", "batch_script", id, "-"];
+        let script = slurm
+            .printed("scontrol", &words, &[], "read a script")
+            .ok()?;
+        let is_own = |run: &&&RunRecord| script.contains(&naming(&run.run_id));
+        let run = runs.iter().find(is_own)?;
+        Some((run.run_id.clone(), JobId(id.to_owned())))
+    });
+    Ok(found.collect())
+}
+
+/// Jobs, or whole arrays, that were submitted when one of the runs was.
+fn candidates<'a>(printed: &'a str, runs: &[&RunRecord]) -> BTreeSet<&'a str> {
+    let job = |line: &'a str| {
+        let (id, at) = line.split_once('|')?;
+        let at = at.trim().parse::<u64>().ok()?.checked_mul(1000)?;
+        let near = |run: &&RunRecord| run.submitted_at_ms.abs_diff(at) <= CLOCK_SKEW_MS;
+        runs.iter().any(near).then_some(id.trim())
+    };
+    printed.lines().filter_map(job).collect()
+}
+
 /// A line that was cut off lacks fields, and says nothing.
 fn line(text: &str) -> Option<Line> {
     let fields: Vec<&str> = text.splitn(7, '|').map(str::trim).collect();
@@ -79,7 +112,8 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
-    use crate::job::JobState;
+    use crate::job::{JobState, RunId};
+    use crate::launch::Plan;
     use crate::record::{ExitStatus, QueueEntry};
     use crate::scheduler::slurm::own::tests::job;
 
@@ -112,6 +146,21 @@ mod tests {
             killed.and_then(|entry| entry.exit),
             Some(ExitStatus::Signal(9))
         );
+    }
+
+    #[test]
+    fn jobs_of_other_times_are_not_looked_into() {
+        let run_id = RunId::from_random([7; 10]);
+        let run = Plan::default().new_run(run_id, 1_795_184_521_500, String::new(), String::new());
+        let printed = "103|1795184521
+104|1795184400
+104|1795184401
+105|1795184641
+106|N/A
+107
+";
+        let found = candidates(printed, &[&run]);
+        assert_eq!(found, BTreeSet::from(["103", "105"]));
     }
 
     #[test]

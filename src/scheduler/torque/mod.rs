@@ -79,6 +79,7 @@ pub static TORQUE: Dialect = Dialect {
     spool,
     job_variables: &[],
     entries: qstat::entries,
+    all: |torque| qstat::things(torque, &[]),
     // The server forgets jobs after `keep_completed` seconds, and its logs are root's.
     keeps_history: false,
     deletions,

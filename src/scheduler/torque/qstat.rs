@@ -8,7 +8,7 @@ use crate::job::SchedulerKind;
 use crate::record::QueueEntry;
 use crate::scheduler::SchedulerError;
 use crate::scheduler::commands::Commands;
-use crate::scheduler::pbs::answer::read_xml;
+use crate::scheduler::pbs::answer::{Thing, read_xml};
 use crate::scheduler::pbs::job;
 
 /// `PBSE_UNKJOBID`, 15001, modulo 256.
@@ -16,9 +16,13 @@ const UNKNOWN_ID: i32 = 153;
 
 /// What the server says of jobs; an unknown id is an answer too.
 pub(super) fn entries(torque: &Commands, ids: &[&str]) -> Result<Vec<QueueEntry>, SchedulerError> {
+    let entry = |job| job::entry(SchedulerKind::Torque, job);
+    Ok(things(torque, ids)?.iter().filter_map(entry).collect())
+}
+
+/// Jobs as they are printed; without ids all.
+pub(super) fn things(torque: &Commands, ids: &[&str]) -> Result<Vec<Thing>, SchedulerError> {
     let options = [&["-x", "-t"], ids].concat();
     let printed = torque.printed("qstat", &options, &[UNKNOWN_ID], "list jobs")?;
-    let jobs = read_xml(&printed);
-    let entry = |job| job::entry(SchedulerKind::Torque, job);
-    Ok(jobs.iter().filter_map(entry).collect())
+    Ok(read_xml(&printed))
 }

@@ -783,6 +783,40 @@ fn many_runs_are_waited_for_with_one_question_a_round() {
     assert!(user.list().iter().all(|row| row["state"] == "completed"));
 }
 
+/// Whoever takes it for lost would hand it over again.
+#[test]
+#[ignore = "needs slurmctld: run tests/run"]
+fn a_job_that_waits_is_found_though_its_client_was_killed() {
+    let mut user = User::new();
+    fs::create_dir(user.path("tools")).unwrap();
+    let sbatch = user.write(
+        "tools/sbatch",
+        "#!/bin/sh\nPATH=/usr/bin:/bin sbatch \"$@\" > /dev/null\nkill -9 $PPID\n",
+    );
+    fs::set_permissions(&sbatch, fs::Permissions::from_mode(0o755)).unwrap();
+    let path = format!(
+        "{}:/usr/local/bin:/usr/bin:/bin",
+        user.path("tools").display()
+    );
+    user.set("PATH", &path);
+    let later = "begin = \"2100-01-01T00:00\"";
+    for (name, rest) in [("one", ""), ("many", "array = \"0-3\"")] {
+        let file = user.job(name, &argv(&["true"]), &format!("{later}\n{rest}"));
+        assert_ne!(user.dlrun(&["submit".as_ref(), file.as_os_str()]).code, 0);
+        let row = user.list().remove(0);
+        let job = user
+            .shell(&format!("squeue --me --noheader --name={name} --format=%F"))
+            .ok();
+        assert_eq!(
+            (row["state"].as_str(), row["job_id"].as_str()),
+            (Some("pending"), Some(job.trim()))
+        );
+        let run = row["run_id"].as_str().expect("an id");
+        assert_eq!(user.dlrun(&["cancel", run]).code, 0);
+        user.until_state(run, "cancelled");
+    }
+}
+
 #[test]
 #[ignore = "needs slurmctld: run tests/run"]
 fn two_users_do_not_see_each_other() {
