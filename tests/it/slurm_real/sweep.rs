@@ -1,13 +1,13 @@
 //! A sweep on a real cluster: a planted best is found with early stopping, and the command is killed in the middle.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 use serde_json::Value;
 
-use super::cluster::{User, until};
+use super::cluster::{User, argv, until};
 
 /// Branin's function after 27 epochs; its least value is 0.397887.
 const PROGRAM: &str = r#"for e in $(seq 27); do sleep 0.2; awk -v x="$1" -v y="$2" -v e="$e" 'BEGIN {
@@ -106,4 +106,31 @@ fn a_planted_best_is_found_with_early_stopping_by_a_command_that_is_killed() {
     };
     let jobs = runs.flatten().filter(is_job).count();
     assert_eq!(jobs, 24, "no run is doubled");
+}
+
+/// Nobody has to stay logged in: a sweep is a command, which a job may run.
+#[test]
+#[ignore = "needs slurmctld: run tests/run"]
+fn a_job_conducts_a_sweep() {
+    let user = User::new();
+    let _ = user.write("branin.sh", PROGRAM);
+    let sweep = SWEEP
+        .replace("MORTAL", super::MORTAL_NODE)
+        .replace("trials = 24", "trials = 6");
+    let _ = user.write("branin.toml", &sweep);
+    let command = argv(&[
+        &user.binary().to_string_lossy(),
+        "sweep",
+        "run",
+        "branin.toml",
+    ]);
+    let conductor = user.submit(&user.job("search", &command, "memory = \"500MiB\""));
+    assert_eq!(user.wait(&conductor.run), 0, "{}", conductor.text());
+    let shown = user.dlrun(&["--json", "sweep", "show", "branin"]).result();
+    let trials = shown["trials"].as_array().expect("a list");
+    let jobs: BTreeSet<&str> = trials
+        .iter()
+        .map(|trial| trial["run_id"].as_str().expect("an id"))
+        .collect();
+    assert_eq!((trials.len(), jobs.len()), (6, 6));
 }
