@@ -334,6 +334,11 @@ pub trait Scheduler {
         None
     }
 
+    /// Lets so many elements of an array of one's own run at a time; those that run stay. `None`: it keeps its limit.
+    fn throttle(&self, _array: &JobId, _elements: u32) -> Option<Result<(), SchedulerError>> {
+        None
+    }
+
     /// Gives the nodes of a running job back but for these; `None`: it keeps all.
     fn keep_nodes(&self, _job: &str, _nodes: &[String]) -> Option<Result<(), SchedulerError>> {
         None

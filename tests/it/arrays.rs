@@ -462,6 +462,34 @@ fn cancel_takes_elements_and_only_those_that_go_on() {
 }
 
 #[test]
+fn ids_of_elements_cancel_these_alone() {
+    let array = Array::submit("0-9");
+    array.queue(&[("4711_[0-9]", "RUNNING", "None")]);
+    let _ = array
+        .env
+        .dlrun(["cancel", "4711_3", "4711_5"])
+        .run()
+        .code(0);
+    assert_eq!(array.env.fake("scancel").call().argv, ["4711_[3,5]"]);
+    let _ = array.env.dlrun(["cancel", "4711_3", "4711"]).run().code(0);
+    let calls = array.env.fake("scancel").calls();
+    assert_eq!(calls.last().expect("a call").argv, ["4711"]);
+}
+
+#[test]
+fn an_array_is_scaled_by_its_limit() {
+    let array = Array::submit("0-9");
+    array.queue(&[("4711_[0-9]", "PENDING", "Resources")]);
+    let scontrol = array.env.fake("scontrol");
+    let scale = |elements: &str| array.env.dlrun(["scale", &array.id, elements]).run();
+    let _ = scale("3").code(0).says("at most 3 elements at a time");
+    let words = ["update", "JobId=4711", "ArrayTaskThrottle=3"];
+    assert_eq!(scontrol.call().argv, words);
+    // To Slurm 0 is no limit.
+    let _ = scale("0").code(64);
+}
+
+#[test]
 fn a_single_run_has_no_elements() {
     let env = TestEnv::new();
     let id = env.submit(&env.job("true", ""));

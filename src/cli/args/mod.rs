@@ -381,21 +381,21 @@ pub(crate) struct Wait {
 const SCALE: &str = "Continue an elastic run on another number of nodes
 
 For runs with [resume] and [elastic] in the job file. A waiting job of Slurm gets the number at once. A running one is asked to save its \
-work; another job continues it on that many nodes.";
+work; another job continues it on that many nodes. Of an array under Slurm at most this many elements run at a time; those that run stay.";
 
 #[derive(Debug, Args)]
 pub(crate) struct Scale {
     /// The run: the beginning of its id, its name, its job id, or @1 for the latest
     #[arg(value_name = "RUN")]
     pub(crate) run: String,
-    /// Nodes, within the range of the job file
-    #[arg(value_name = "NODES")]
+    /// Nodes, within the range of the job file; of an array its elements at a time
+    #[arg(value_name = "NODES", value_parser = clap::value_parser!(u32).range(1..))]
     pub(crate) nodes: u32,
 }
 
 #[derive(Debug, Args)]
 pub(crate) struct Cancel {
-    /// Runs: the beginning of an id, a name, a job id, or @1 for the latest
+    /// Runs: the beginning of an id, a name, a job id, or @1 for the latest; 95_3 is one element of an array
     #[arg(value_name = "RUN", required_unless_present = "all")]
     pub(crate) runs: Vec<String>,
     /// All of your pending and running runs; asks nothing

@@ -9,6 +9,7 @@ use crate::app::track::{Tracked, Tracker};
 use crate::cli::args::Cancel;
 use crate::cli::summary::Runs;
 use crate::job::{ArraySpec, JobState, RunId};
+use crate::record::RunRecord;
 
 /// What was done to a run.
 #[derive(Serialize)]
@@ -33,18 +34,30 @@ pub(crate) fn run(session: &Session, args: &Cancel) -> Result<u8, Error> {
         return Err(Error::new(Kind::Usage, "`--element` takes one run"));
     }
     let mut tracker = Tracker::open(session)?;
-    let run_ids = if args.all {
-        tracker.all_going_on()?
+    let named = if args.all {
+        let all = tracker.all_going_on()?.into_iter();
+        all.map(|run_id| (run_id, Vec::new())).collect()
     } else {
         named(&mut tracker, &args.runs)?
     };
+    let run_ids: Vec<RunId> = named.iter().map(|(run_id, _)| run_id.clone()).collect();
     let tracked = tracker.refresh(&run_ids, false)?;
-    if let (Some(asked), Some(tracked)) = (&args.element, tracked.first()) {
-        tracked.expect_elements(asked)?;
-    }
+    let with_elements = |(tracked, (_, texts)): (Tracked, (RunId, Vec<&str>))| {
+        let asked = args.element.clone();
+        let asked = asked.or_else(|| elements_in(&texts, &tracked.record));
+        asked
+            .as_ref()
+            .map_or(Ok(()), |asked| tracked.expect_elements(asked))?;
+        Ok((tracked, asked))
+    };
+    let tracked: Vec<_> = tracked
+        .into_iter()
+        .zip(named)
+        .map(with_elements)
+        .collect::<Result<_, Error>>()?;
     let (mut runs, mut text, mut failures) = (Vec::new(), String::new(), Vec::new());
-    for tracked in tracked {
-        match cancel(session, &tracker, &tracked, args.element.as_ref()) {
+    for (tracked, elements) in tracked {
+        match cancel(session, &tracker, &tracked, elements.as_ref()) {
             Ok((run, line)) => {
                 runs.push(run);
                 text.push_str(&line);
@@ -77,15 +90,41 @@ pub(crate) fn run(session: &Session, args: &Cancel) -> Result<u8, Error> {
     Ok(worst.unwrap_or(0))
 }
 
-fn named(tracker: &mut Tracker<'_>, texts: &[String]) -> Result<Vec<RunId>, Error> {
-    let mut run_ids: Vec<RunId> = Vec::new();
+/// The runs that are named, each with the texts that name it.
+fn named<'a>(
+    tracker: &mut Tracker<'_>,
+    texts: &'a [String],
+) -> Result<Vec<(RunId, Vec<&'a str>)>, Error> {
+    let mut runs: Vec<(RunId, Vec<&str>)> = Vec::new();
     for text in texts {
         let run_id = tracker.find_going_on(text)?;
-        if !run_ids.contains(&run_id) {
-            run_ids.push(run_id);
+        match runs.iter_mut().find(|(known, _)| *known == run_id) {
+            Some((_, texts)) => texts.push(text),
+            None => runs.push((run_id, vec![text])),
         }
     }
-    Ok(run_ids)
+    Ok(runs)
+}
+
+/// The elements of a run that are named by their jobs' ids; `None` where anything else names it too.
+fn elements_in(texts: &[&str], record: &RunRecord) -> Option<ArraySpec> {
+    let job = record.array.as_ref().and(record.job_id.as_ref())?;
+    let elements = texts.iter().map(|text| element_of(text, &job.0));
+    let elements: Vec<u32> = elements.collect::<Option<_>>()?;
+    (!elements.is_empty()).then(|| ArraySpec::of(&elements, None))
+}
+
+/// The index in `95_3` of the job 95, in `14[3]` and `14[3].server` of `14[].server`.
+fn element_of(text: &str, job: &str) -> Option<u32> {
+    let number = job.split(['[', '.']).next()?;
+    let rest = text.strip_prefix(number)?;
+    let slurm = rest.strip_prefix('_');
+    let pbs = || {
+        rest.strip_prefix('[')?
+            .split_once(']')
+            .map(|(index, _)| index)
+    };
+    slurm.or_else(pbs)?.parse().ok()
 }
 
 /// Cancels a run or the elements of it that are not over; returns what is reported as JSON and as text.
@@ -131,4 +170,26 @@ fn cancel(
 fn elements_of(elements: &ArraySpec) -> String {
     let plural = if elements.count() == 1 { "" } else { "s" };
     format!("element{plural} {elements} of ")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::element_of;
+
+    #[test]
+    fn an_element_is_named_by_its_jobs_id() {
+        for (text, job, index) in [
+            ("95_3", "95", Some(3)),
+            ("14[3].srv", "14[].srv", Some(3)),
+            ("14[30]", "14[].srv", Some(30)),
+            ("95", "95", None),
+            ("9_3", "95", None),
+            ("95_3", "9", None),
+            ("95_x", "95", None),
+            ("14[].srv", "14[].srv", None),
+            ("14[3", "14[].srv", None),
+        ] {
+            assert_eq!(element_of(text, job), index, "{text} of {job}");
+        }
+    }
 }

@@ -1,4 +1,4 @@
-//! `dlrun scale`: continues an elastic run on another number of nodes.
+//! `dlrun scale`: continues an elastic run on another number of nodes, or an array with as many elements at a time.
 
 use serde::Serialize;
 
@@ -18,6 +18,8 @@ pub(crate) struct ScaledRun {
     nodes: u32,
     /// Whether the job waits and was changed; else it runs, and the run continues on that many nodes once its work is saved.
     was_waiting: bool,
+    /// Whether it is an array, of which so many elements run at a time.
+    is_array: bool,
 }
 
 /// Runs the verb.
@@ -27,9 +29,15 @@ pub(crate) fn run(session: &Session, args: &Scale) -> Result<u8, Error> {
     let tracked = tracker.look_at(&run_id, false)?;
     let nodes = args.nodes;
     let shown = counted(nodes.into(), "node");
-    let was_waiting = match scale(session, &tracker, &tracked, nodes)? {
-        Scaled::Waiting => true,
-        Scaled::Running => false,
+    let scaled = scale(session, &tracker, &tracked, nodes)?;
+    let text = match scaled {
+        Scaled::Waiting => format!("{run_id} will start on {shown}\n"),
+        Scaled::Running => {
+            format!("{run_id} is asked to save its work, and continues on {shown}\n")
+        }
+        Scaled::Array => {
+            format!("{run_id} runs at most {nodes} elements at a time; those that run stay\n")
+        }
         Scaled::Over => {
             let state = tracked.status.state;
             return Err(failure!(
@@ -38,16 +46,12 @@ pub(crate) fn run(session: &Session, args: &Scale) -> Result<u8, Error> {
             ));
         }
     };
-    let text = if was_waiting {
-        format!("{run_id} will start on {shown}\n")
-    } else {
-        format!("{run_id} is asked to save its work, and continues on {shown}\n")
-    };
     session.answer(
         &ScaledRun {
             run_id,
             nodes,
-            was_waiting,
+            was_waiting: matches!(scaled, Scaled::Waiting),
+            is_array: matches!(scaled, Scaled::Array),
         },
         &text,
     )

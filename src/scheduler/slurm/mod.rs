@@ -127,7 +127,23 @@ impl Scheduler for Slurm {
     }
 
     fn resize(&self, job: &JobId, nodes: u32) -> Option<Result<(), SchedulerError>> {
-        Some(standing::resize(&self.commands, &job.0, nodes))
+        let what = format!("give job {job} {nodes} nodes");
+        Some(standing::update(
+            &self.commands,
+            &job.0,
+            ("NumNodes", nodes),
+            &what,
+        ))
+    }
+
+    fn throttle(&self, array: &JobId, elements: u32) -> Option<Result<(), SchedulerError>> {
+        let what = format!("let {elements} elements of job {array} run at a time");
+        Some(standing::update(
+            &self.commands,
+            &array.0,
+            ("ArrayTaskThrottle", elements),
+            &what,
+        ))
     }
 
     fn keep_nodes(&self, job: &str, nodes: &[String]) -> Option<Result<(), SchedulerError>> {

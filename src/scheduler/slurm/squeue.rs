@@ -152,13 +152,8 @@ mod tests {
     fn jobs_of_other_times_are_not_looked_into() {
         let run_id = RunId::from_random([7; 10]);
         let run = Plan::default().new_run(run_id, 1_795_184_521_500, String::new(), String::new());
-        let printed = "103|1795184521
-104|1795184400
-104|1795184401
-105|1795184641
-106|N/A
-107
-";
+        let printed =
+            "103|1795184521\n104|1795184400\n104|1795184401\n105|1795184641\n106|N/A\n107\n";
         let found = candidates(printed, &[&run]);
         assert_eq!(found, BTreeSet::from(["103", "105"]));
     }

@@ -14,15 +14,15 @@ pub(super) fn requeue(slurm: &Commands, job: &str) -> Result<(), SchedulerError>
     scontrol(slurm, &["requeue", job], &format!("requeue job {job}"))
 }
 
-/// Gives a waiting job so many nodes.
-pub(super) fn resize(slurm: &Commands, job: &str, nodes: u32) -> Result<(), SchedulerError> {
-    let words = [
-        "update".to_owned(),
-        format!("JobId={job}"),
-        format!("NumNodes={nodes}"),
-    ];
-    let words = words.each_ref().map(String::as_str);
-    scontrol(slurm, &words, &format!("give job {job} {nodes} nodes"))
+/// Changes a number of a job; `what` that is, for its failure.
+pub(super) fn update(
+    slurm: &Commands,
+    job: &str,
+    (key, value): (&str, u32),
+    what: &str,
+) -> Result<(), SchedulerError> {
+    let (job, value) = (format!("JobId={job}"), format!("{key}={value}"));
+    scontrol(slurm, &["update", &job, &value], what)
 }
 
 /// What `scontrol` prints of something; `None`: it gives no answer.

@@ -6,7 +6,7 @@ use std::path::Path;
 
 use serde_json::json;
 
-use super::cluster::User;
+use super::cluster::{User, argv, until};
 use crate::apptainer_real::place::base_sandbox;
 use crate::support::skip;
 
@@ -113,4 +113,73 @@ fn mxnet_trains_with_equal_weights_on_all_workers() {
 #[ignore = "needs slurmctld and Keras with JAX: docs/testing.md"]
 fn keras_trains_on_jax_with_equal_weights_on_all_processes() {
     trains("keras", 4);
+}
+
+/// Adds up what its ranks see, and keeps the number of its steps.
+const GROWING: &str = r#"
+import os, time, torch, torch.distributed as dist
+dist.init_process_group("gloo")
+rank, world = dist.get_rank(), dist.get_world_size()
+step = torch.load("kept")["step"] if os.path.exists("kept") else 0
+print(f"world {world} from step {step}", flush=True)
+while step < 400:
+    seen = torch.ones(1)
+    dist.all_reduce(seen)
+    assert seen.item() == world
+    step += 1
+    time.sleep(0.1)
+    if rank == 0:
+        torch.save({"step": step}, "kept.new")
+        os.replace("kept.new", "kept")
+print("trained", flush=True)
+"#;
+
+#[test]
+#[ignore = "needs slurmctld and PyTorch: docs/testing.md"]
+fn an_array_of_agents_grows_and_shrinks_while_it_trains() {
+    let Ok(python) = std::env::var("DLRUN_TEST_PYTORCH_PYTHON") else {
+        skip("DLRUN_TEST_PYTORCH_PYTHON names no Python with PyTorch");
+        return;
+    };
+    let docs = include_str!("../../../docs/resume.md");
+    let (_, script) = docs.split_once("```sh\n# agent.sh\n").expect("a script");
+    let (script, _) = script.split_once("```").expect("its end");
+    let user = User::new();
+    let torchrun = Path::new(&python).with_file_name("torchrun");
+    user.write(
+        "agent.sh",
+        &script.replace("torchrun ", &format!("{} ", torchrun.display())),
+    );
+    user.write("train.py", GROWING);
+    let resources = "array = \"0-3%2\"\nmemory = \"700MiB\"\nwalltime = \"5m\"";
+    let run = user.submit(&user.job("grow", &argv(&["sh", "agent.sh"]), resources));
+    let output = |element: u32| user.path(&format!("grow-{}_{element}.out", run.job));
+    let worlds = |element| {
+        let text = fs::read_to_string(output(element)).unwrap_or_default();
+        let lines = text.lines().filter(|line| line.starts_with("world "));
+        lines.map(|line| line[6..7].to_owned()).collect::<String>()
+    };
+    until("two ranks", 60, || {
+        (worlds(0) == "2" && worlds(1) == "2").then_some(())
+    });
+    user.dlrun(&["scale", &run.run, "4"]).ok();
+    until("four ranks", 60, || {
+        (worlds(1) == "24" && worlds(3) == "4").then_some(())
+    });
+    user.dlrun(&["scale", &run.run, "3"]).ok();
+    user.dlrun(&["cancel", &format!("{}_0", run.job)]).ok();
+    until("three ranks", 60, || (worlds(1) == "243").then_some(()));
+    let _ = user.wait(&run.run);
+    let shown = user.show(&run.run);
+    for element in 1..4 {
+        let text = fs::read_to_string(output(element)).expect("an output");
+        assert!(text.contains("trained"), "{text}");
+    }
+    let elements = shown["elements"].as_array().expect("a list").iter();
+    let states: Vec<_> = elements.map(|element| &element["state"]).collect();
+    assert_eq!(
+        states,
+        ["cancelled", "completed", "completed", "completed"],
+        "{shown}"
+    );
 }
