@@ -1,20 +1,20 @@
 //! Rhythm and phases for people.
 
-use crate::app::times::{local_time, seconds_between};
 use crate::cli::table::Rows;
 use crate::foundation::units::display_seconds;
 use crate::record::{
-    Activity, Iteration, IterationSource, NodeRecord, NodeState, Pattern, PatternKind, Phase,
-    PhaseTime,
+    Activity, Iteration, IterationSource, NodeRecord, Pattern, PatternKind, Phase, PhaseTime,
+    held_now,
 };
 
 /// Phases that took less of the time are left out, 0 to 1.
 const LEAST_SHARE: f64 = 0.005;
-/// A program that does nothing for so long is warned of, in seconds (our choice; sites warn after 15 to 60 minutes).
-const IDLE_WARNING_SECONDS: f64 = 3600.0;
 
 /// Rows of the node whose log is followed, else of the first.
 pub(crate) fn add_rows(nodes: &[NodeRecord], rows: &mut Rows) {
+    for (warns, text) in held_now(nodes) {
+        rows.add(if warns { "WARNING" } else { "advice" }, text);
+    }
     let known = nodes
         .iter()
         .filter_map(|node| node.progress.activity.as_ref());
@@ -35,23 +35,10 @@ pub(crate) fn add_rows(nodes: &[NodeRecord], rows: &mut Rows) {
             .map(|iteration| iteration_text(&iteration)),
     );
     rows.add("rhythm", pattern_text(&activity.pattern));
-    rows.add_known("warning", idle_warning(nodes, activity));
     for unlike in &activity.unlike {
         let gpu = unlike.gpu.as_deref().unwrap_or_default();
         rows.add("unlike it", format!("GPU {gpu}: {}", pattern_text(unlike)));
     }
-}
-
-/// A program that runs and has done nothing for an hour holds what others could use.
-fn idle_warning(nodes: &[NodeRecord], activity: &Activity) -> Option<String> {
-    let is_running = nodes.iter().any(|node| node.state == NodeState::Running);
-    let since_ms = activity
-        .phase_since_ms
-        .filter(|_| is_running && activity.phase == Some(Phase::Idle))?;
-    let updated_ms = nodes.iter().map(|node| node.updated_at_ms).max()?;
-    let seconds = seconds_between(since_ms, updated_ms);
-    (seconds >= IDLE_WARNING_SECONDS)
-        .then(|| format!("nothing works since {}", local_time(since_ms)))
 }
 
 /// `training 4 min 05 s (81%), startup 30.2 s (10%)`; nothing where nothing is known.

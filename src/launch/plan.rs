@@ -210,6 +210,28 @@ impl Default for MeetingPlan {
     }
 }
 
+/// What becomes of a run that does nothing, in minutes without work.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct IdlePolicy {
+    /// From here on it is mentioned.
+    pub advice_minutes: u64,
+    /// From here on it is a warning.
+    pub warning_minutes: u64,
+    /// From here on the run is ended; `None`: never.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub cancel_after_minutes: Option<u64>,
+}
+
+impl Default for IdlePolicy {
+    fn default() -> Self {
+        Self {
+            advice_minutes: 10,
+            warning_minutes: 60,
+            cancel_after_minutes: None,
+        }
+    }
+}
+
 /// A resolved job.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct Plan {
@@ -331,6 +353,9 @@ pub struct Plan {
     /// The ways in which the command is tried before it runs; `None`: it runs as planned.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub trial: Option<Trial>,
+    /// What becomes of it where it does nothing.
+    #[serde(default, skip_serializing_if = "crate::record::is_default")]
+    pub idle: IdlePolicy,
     /// TERM to KILL of local jobs, in seconds.
     pub kill_wait_seconds: u64,
     /// Where records go, absolute.

@@ -9,7 +9,7 @@ use crate::config::Settings;
 use crate::config::site::{SiteModel, overlaid};
 use crate::foundation::diagnostic::Problem;
 use crate::job::{JobSpec, Located, NodeCheck};
-use crate::launch::MeetingPlan;
+use crate::launch::{IdlePolicy, MeetingPlan};
 
 /// The job, what is known of the site, and the plan as far as it is decided.
 pub(super) struct Resolver<'a> {
@@ -55,6 +55,11 @@ impl<'a> Resolver<'a> {
             nvml_library: settings.nvml_library().map(text),
             record_seconds: settings.record_interval().as_secs(),
             meeting: meeting(settings),
+            idle: IdlePolicy {
+                advice_minutes: settings.idle_advice_minutes() as u64,
+                warning_minutes: settings.idle_warning_minutes() as u64,
+                cancel_after_minutes: settings.idle_cancel_after_minutes(),
+            },
             cpu_binding: spec.run.bind,
             kill_wait_seconds: settings.local_kill_wait().as_secs(),
             state_dir: text(settings.state_dir()),
@@ -105,6 +110,19 @@ impl<'a> Resolver<'a> {
                 ),
             };
             self.decide("node check", self.plan.node_check.as_str(), why);
+        }
+    }
+
+    /// That the run is ended where it does nothing.
+    pub(super) fn idle_end(&mut self) {
+        if let Some(minutes) = self.plan.idle.cancel_after_minutes {
+            let origin = self.settings.origin("idle.cancel_after_minutes");
+            let why = format!("{origin} says so (`idle.cancel_after_minutes`)");
+            self.decide(
+                "end when idle",
+                format!("after {minutes} min without work"),
+                why,
+            );
         }
     }
 

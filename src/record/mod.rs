@@ -19,6 +19,7 @@ mod figures;
 mod first_rank;
 mod forecast;
 mod gpu;
+mod held;
 mod identity;
 mod incoming;
 mod last_words;
@@ -60,6 +61,7 @@ pub use figures::NodeFigures;
 pub use first_rank::{NOT_FIT, NOT_MET, add_first_rank, unreported_end};
 pub use forecast::{Basis, Forecast, Interval, Shift};
 pub use gpu::{GpuFacts, GpuSums, GpuUsage, add_gpu_readings};
+pub use held::Held;
 pub use identity::{Amount, Asked, Identity, Input, Past, Revision};
 pub use incoming::{Incoming, MAX_LINE_BYTES, RowVersion};
 pub use last_words::{LAST_WORDS_BYTES, last_words};
@@ -74,7 +76,7 @@ pub use rank::{RankRecord, Straggler};
 pub use resolve::{NOT_AGAIN, resolve};
 pub use row::{decode_row, encode_row};
 pub use run::{ArrayPart, RunRecord, Sentinel};
-pub use run_progress::{EndSource, RunProgress, hangs};
+pub use run_progress::{EndSource, RunProgress, hangs, held_now};
 pub use sample::{
     COLUMNS, Column, ColumnKind, GPU_COLUMNS, GpuReading, ONE_MOMENT_MS, PROCESS_COLUMNS,
     ProcessReading, Sample,

@@ -3,7 +3,7 @@
 //! The marks were written by the job itself and survive everything but a dead file system; the queue knows of waiting,
 //! cancelling, limits and nodes; accounting remembers. An empty answer proves nothing.
 
-use super::cause_of_end::{CLOCK_SKEW_MS, cause_of_end, was_cancelled};
+use super::cause_of_end::{CLOCK_SKEW_MS, cause_of_end, idle_end, was_cancelled};
 use super::{CauseKind, ExitStatus, Next, NodeState, Outcome, QueueEntry, Sentinel, Status};
 use crate::job::JobState;
 
@@ -134,6 +134,10 @@ fn explained(
 ) -> Option<CauseKind> {
     if queue.is_some_and(|entry| entry.goes_on() || entry.state == JobState::Completed) {
         return None;
+    }
+    // One that saved its work and exited with 0 when it was ended has not completed either.
+    if let Some(cause) = idle_end(outcome).filter(|_| exit.is_some()) {
+        return Some(cause.kind);
     }
     let got_through = exit.is_some_and(ExitStatus::is_success);
     let notice = outcome.notice.as_ref().filter(|notice| {
@@ -518,6 +522,43 @@ mod tests {
         assert_eq!(of(None, 900), JobState::Cancelled);
         assert_eq!(of(Some(0), 900), JobState::Completed, "it got through");
         assert_eq!(of(Some(3), 5_000), JobState::Failed, "it was over before");
+    }
+
+    #[test]
+    fn a_run_that_its_watcher_ended_for_doing_nothing_is_cancelled_and_says_why() {
+        let of = |exit, queue: Option<JobState>| {
+            let key = crate::record::MeasureKey {
+                run_id: crate::job::RunId::from_random([0; 10]),
+                element: 0,
+                attempt: 0,
+                node: "n".into(),
+                step: 0,
+            };
+            let mut node = crate::record::NodeRecord::begun(key, None, 0, Default::default());
+            node.events = vec![crate::record::Event {
+                at_ms: 900,
+                kind: crate::record::EventKind::IdleEnded,
+                detail: "its 2 GPUs did no work".into(),
+            }];
+            let outcome = Outcome {
+                start: mark(None),
+                end: mark(exit).filter(|mark| mark.exit_code.is_some()),
+                nodes: vec![node],
+                ..Outcome::default()
+            };
+            let status = resolve(&outcome, queue.map(entry).as_ref());
+            (
+                status.state,
+                status.cause.map(|cause| (cause.kind, cause.text)),
+            )
+        };
+        let idle = Some((CauseKind::Idle, "its 2 GPUs did no work".to_owned()));
+        assert_eq!(of(Some(143), None), (JobState::Cancelled, idle.clone()));
+        assert_eq!(of(Some(0), None), (JobState::Cancelled, idle.clone()));
+        let failed = of(Some(143), Some(JobState::Failed));
+        assert_eq!(failed, (JobState::Cancelled, idle));
+        assert_eq!(of(None, Some(JobState::Running)).0, JobState::Running);
+        assert_eq!(of(Some(143), Some(JobState::Timeout)).0, JobState::Timeout);
     }
 
     #[test]

@@ -6,7 +6,7 @@ use std::time::Duration;
 use serde::{Deserialize, Serialize};
 
 use super::point::null_as_nan;
-use super::{Activity, ExpectedEnd, MetricPoint};
+use super::{Activity, ExpectedEnd, Held, MetricPoint};
 
 use crate::foundation::vocabulary::vocabulary;
 
@@ -263,6 +263,9 @@ pub struct Progress {
     /// Its rhythm and its phases, as the watcher saw them.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub activity: Option<Activity>,
+    /// What it holds on this node without using it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub held: Option<Held>,
     /// The last value of each loss and metric; NaN as in [`Epoch::metrics`].
     #[serde(
         default,

@@ -283,6 +283,9 @@ pub(crate) struct List {
     /// Only runs of this job name
     #[arg(long)]
     pub(crate) name: Option<String>,
+    /// Only runs that held GPUs or CPUs without work, those that held them longest first
+    #[arg(long)]
+    pub(crate) idle: bool,
     /// Rebuild the index from the records first
     #[arg(long)]
     pub(crate) reindex: bool,

@@ -131,6 +131,12 @@ impl Watched {
         (!busy.is_empty()).then(|| busy.iter().sum::<f64>() / busy.len() as f64)
     }
 
+    /// What it holds without work, as its watcher last saw it.
+    pub(super) fn held(&self, at_ms: u64) -> Option<String> {
+        let held = self.view.progress.held.as_ref()?;
+        held.text(&self.view.gpus, at_ms)
+    }
+
     /// GPUs on which no process of the run is.
     pub(super) fn idle_gpus(&self) -> usize {
         let idle = self.gpus.iter().filter(|gpu| gpu.is_idle() == Some(true));

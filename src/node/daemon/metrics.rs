@@ -9,7 +9,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use super::node::Node;
 use super::watched::Watched;
 use crate::record::export::{Family, Flavour, MetricKind, Point, write_metrics};
-use crate::record::{GpuReading, Sample, hangs};
+use crate::record::{GpuReading, Held, Sample, hangs};
 
 use MetricKind::{Counter, Gauge, Info};
 
@@ -18,7 +18,9 @@ pub(super) fn families(node: &Node, runs: bool) -> Vec<Family> {
     let mut families = daemon_families(node);
     families.extend(gpu_families(node));
     if runs {
-        families.extend(run_families(&node.live().collect::<Vec<_>>()));
+        let runs = node.live().collect::<Vec<_>>();
+        families.extend(run_families(&runs));
+        families.extend(held_families(&runs));
     }
     families
 }
@@ -218,6 +220,52 @@ fn run_families(runs: &[&Watched]) -> Vec<Family> {
             phases,
         ),
         family("dlrun_run_hanging", Gauge, hanging_help, hanging),
+    ]
+}
+
+/// What runs hold without work.
+fn held_families(runs: &[&Watched]) -> Vec<Family> {
+    let holding = |value: fn(&Held) -> f64| {
+        let point = move |watched: &&Watched| {
+            let value = value(watched.record.progress.held.as_ref()?);
+            let labels = labels(watched);
+            Some(Point { labels, value })
+        };
+        runs.iter().filter_map(point)
+    };
+    let held_since = runs.iter().flat_map(|watched| {
+        let held = watched.record.progress.held.as_ref();
+        let since = held.and_then(|held| Some((held, held.since_ms?)));
+        since.into_iter().flat_map(move |(held, since_ms)| {
+            // Of CPUs there is one point without a GPU.
+            let none = held.gpus.is_empty().then(String::new);
+            held.gpus.iter().cloned().chain(none).map(move |gpu| {
+                let mut labels = labels(watched);
+                labels.push(("gpu", gpu));
+                let value = real(since_ms) / 1e3;
+                Point { labels, value }
+            })
+        })
+    });
+    vec![
+        family(
+            "dlrun_run_held_since_timestamp_seconds",
+            Gauge,
+            "Since when a GPU of the run, or without GPUs its CPUs, did no work, Unix time.",
+            held_since,
+        ),
+        family(
+            "dlrun_run_held_gpu_seconds",
+            Counter,
+            "Time in which its GPUs did no work, added up over GPUs.",
+            holding(|held| held.gpu_seconds),
+        ),
+        family(
+            "dlrun_run_held_node_seconds",
+            Counter,
+            "Time in which nothing of it on this node did any work.",
+            holding(|held| held.node_seconds),
+        ),
     ]
 }
 

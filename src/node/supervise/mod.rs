@@ -20,6 +20,7 @@ mod exec;
 mod follow;
 mod gpus;
 mod handover;
+mod held;
 mod link;
 mod mint;
 mod output;

@@ -16,6 +16,7 @@ use super::conditions::Seen;
 use super::events;
 use super::follow::{Followed, SPACING};
 use super::handover::{DROP_SIGNALS, Ended, Handover};
+use super::held::Holding;
 use super::link::Link;
 use super::quiet::Quiet;
 use super::ranks::reported;
@@ -87,6 +88,7 @@ pub(super) struct Watch {
     pub(super) reasons: Vec<String>,
     step: Step,
     quiet: Quiet,
+    holding: Holding,
     /// Says that another number of nodes was asked for.
     scaled: Option<Receiver<()>>,
     followed: Followed,
@@ -222,6 +224,10 @@ impl Watch {
             link: Link::to(socket, known, handover.started_at_ms),
             reasons: Vec::new(),
             quiet: Quiet::new(hang_after, longest_pause.max(record_pause)),
+            holding: Holding::new(
+                plan.map(|plan| plan.idle).unwrap_or_default(),
+                longest_pause.max(record_pause),
+            ),
             scaled: wait_for_scale(&handover),
             step: Step::new(handover.step, handover.command, KILL_WAIT),
             followed: Followed::open(&handover),
@@ -279,6 +285,9 @@ impl Watch {
         let events = former.as_ref().map(|former| &former.record.events);
         self.quiet
             .take_over(events.is_some_and(|events| hangs(events).is_some()));
+        let progress = former.as_ref().map(|former| &former.record.progress);
+        self.holding
+            .take_over(progress.and_then(|progress| progress.held.as_ref()));
         self.before = former.map(|former| former.record.progress);
     }
 
@@ -388,6 +397,7 @@ impl Watch {
         if self.record_due.is_due(now) {
             self.update();
             self.look_for_hang(now);
+            self.look_at_what_it_holds(now);
             self.write_record(NodeState::Running, None);
         }
     }
@@ -430,6 +440,19 @@ impl Watch {
             self.step.end(now);
         } else {
             self.account.note(EventKind::Hang, text);
+        }
+    }
+
+    /// What it holds without using it is noted, and the run is ended where the site says so.
+    fn look_at_what_it_holds(&mut self, now: Instant) {
+        let record = self.record(NodeState::Running, None);
+        let resources = self.handover.context.plan.as_ref();
+        let resources = resources.map(|plan| &plan.resources);
+        let has_gpus = resources.is_some_and(|it| it.gpus_on_node().is_some());
+        let is_alone = resources.is_some_and(|it| it.nodes == 1 && it.spares == 0);
+        if let Some(why) = self.holding.look(&record, has_gpus, is_alone) {
+            self.account.note(EventKind::IdleEnded, why);
+            self.step.end(now);
         }
     }
 
@@ -686,6 +709,7 @@ impl Watch {
         let plan = self.handover.context.plan.as_ref();
         let planned = plan.and_then(|plan| plan.workload.epochs);
         progress.activity = self.activity.known();
+        progress.held = self.holding.known(state == NodeState::Running);
         progress.expected_end = progress
             .expect_end(planned, now_ms())
             .filter(|_| state == NodeState::Running && is_counted);

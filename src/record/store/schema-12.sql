@@ -72,5 +72,8 @@ ALTER TABLE node ADD COLUMN trial TEXT;
 -- Rhythm and phases.
 ALTER TABLE node ADD COLUMN activity TEXT;
 
+-- What was held without work.
+ALTER TABLE node ADD COLUMN held TEXT;
+
 -- Share of the time of steps in which they waited for data, as the program states it.
 ALTER TABLE node ADD COLUMN step_data_wait_ratio REAL;
