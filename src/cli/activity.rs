@@ -1,10 +1,12 @@
 //! Rhythm and phases for people.
 
+use crate::app::times::local_time;
+use crate::cli::measured_rows::of_node;
 use crate::cli::table::Rows;
-use crate::foundation::units::display_seconds;
+use crate::foundation::units::{Bytes, display_seconds};
 use crate::record::{
-    Activity, Iteration, IterationSource, NodeRecord, Pattern, PatternKind, Phase, PhaseTime,
-    held_now,
+    Activity, Iteration, IterationSource, MemoryForecast, NodeRecord, Pattern, PatternKind, Phase,
+    PhaseTime,
 };
 
 /// Phases that took less of the time are left out, 0 to 1.
@@ -12,8 +14,17 @@ const LEAST_SHARE: f64 = 0.005;
 
 /// Rows of the node whose log is followed, else of the first.
 pub(crate) fn add_rows(nodes: &[NodeRecord], rows: &mut Rows) {
-    for (warns, text) in held_now(nodes) {
-        rows.add(if warns { "WARNING" } else { "advice" }, text);
+    for node in nodes {
+        for (warns, text) in node.remarks(node.updated_at_ms) {
+            let name = if warns { "WARNING" } else { "advice" };
+            rows.add(of_node(name, node, nodes), text);
+        }
+        let forecast = node.progress.memory_forecast.as_ref();
+        let came = forecast.filter(|forecast| forecast.exceeds.is_none());
+        rows.add_known(
+            &of_node("memory forecast", node, nodes),
+            came.map(scored_text),
+        );
     }
     let known = nodes
         .iter()
@@ -39,6 +50,21 @@ pub(crate) fn add_rows(nodes: &[NodeRecord], rows: &mut Rows) {
         let gpu = unlike.gpu.as_deref().unwrap_or_default();
         rows.add("unlike it", format!("GPU {gpu}: {}", pattern_text(unlike)));
     }
+}
+
+/// What was forecast of its memory, and what came.
+fn scored_text(forecast: &MemoryForecast) -> String {
+    let at = local_time(forecast.first.at_ms);
+    let came = match forecast.exceeded_at_ms {
+        Some(came_ms) => format!("it was at {}", local_time(came_ms)),
+        None => "it was not".to_owned(),
+    };
+    format!(
+        "at {} {} was expected to exceed {} at {at}; {came}",
+        local_time(forecast.made_at_ms),
+        forecast.what(),
+        Bytes(forecast.limit_bytes)
+    )
 }
 
 /// `training 4 min 05 s (81%), startup 30.2 s (10%)`; nothing where nothing is known.

@@ -124,6 +124,16 @@ impl PlannedResources {
         )
     }
 
+    /// Main memory that each node is asked for, in bytes, in either way.
+    #[must_use]
+    pub fn memory_on_node(&self) -> Option<u64> {
+        let by_cpu = || {
+            let cpus = u64::from(self.cpus_per_task?) * u64::from(self.tasks_per_node.max(1));
+            self.memory_per_cpu?.0.checked_mul(cpus)
+        };
+        self.memory.map(|memory| memory.0).or_else(by_cpu)
+    }
+
     /// Tasks of each of so many nodes, where the scheduler does not say: as even as they can be, the first ones have more.
     #[must_use]
     pub fn tasks_of_nodes(&self, nodes: u32) -> Vec<u32> {

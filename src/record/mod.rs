@@ -23,6 +23,7 @@ mod held;
 mod identity;
 mod incoming;
 mod last_words;
+mod memory_forecast;
 mod node;
 mod notice;
 mod pace;
@@ -65,6 +66,7 @@ pub use held::Held;
 pub use identity::{Amount, Asked, Identity, Input, Past, Revision};
 pub use incoming::{Incoming, MAX_LINE_BYTES, RowVersion};
 pub use last_words::{LAST_WORDS_BYTES, last_words};
+pub use memory_forecast::MemoryForecast;
 pub use node::{
     AttemptMarks, Gap, HostFacts, MeasureKey, Measurement, Missing, NodeRecord, NodeState,
     WatcherCost, add_new,
@@ -76,7 +78,7 @@ pub use rank::{RankRecord, Straggler};
 pub use resolve::{NOT_AGAIN, resolve};
 pub use row::{decode_row, encode_row};
 pub use run::{ArrayPart, RunRecord, Sentinel};
-pub use run_progress::{EndSource, RunProgress, hangs, held_now};
+pub use run_progress::{EndSource, RunProgress, hangs};
 pub use sample::{
     COLUMNS, Column, ColumnKind, GPU_COLUMNS, GpuReading, ONE_MOMENT_MS, PROCESS_COLUMNS,
     ProcessReading, Sample,

@@ -2,7 +2,7 @@
 
 use serde::Serialize;
 
-use super::{Event, EventKind, ExpectedEnd, NodeRecord, NodeState, Outcome, RunRecord, Status};
+use super::{Event, EventKind, ExpectedEnd, Outcome, RunRecord, Status};
 use crate::foundation::vocabulary::vocabulary;
 use crate::job::JobState;
 
@@ -33,8 +33,8 @@ pub struct RunProgress {
     pub time_limit_ms: Option<u64>,
     /// Since when the program seems to hang, in Unix milliseconds UTC.
     pub hangs_since_ms: Option<u64>,
-    /// What it holds without work, as a sentence, where that is a warning.
-    pub held: Option<String>,
+    /// What is to be warned of: its memory will exceed its limit, or it has held GPUs or CPUs without work for long.
+    pub warning: Option<String>,
     /// The number of nodes on which the run is to continue once its work is saved, as `dlrun scale` asked.
     pub nodes_asked: Option<u32>,
 }
@@ -83,7 +83,13 @@ impl RunProgress {
                 .filter(|_| !continues)
                 .map(|(began_ms, limit)| began_ms.saturating_add(limit.saturating_mul(1000))),
             hangs_since_ms,
-            held: nodes.iter().find_map(|node| held_warning(node)),
+            warning: nodes.iter().find_map(|node| {
+                let found = node.remarks(node.updated_at_ms).into_iter();
+                found
+                    .filter(|(warns, _)| *warns)
+                    .map(|(_, text)| text)
+                    .next()
+            }),
             nodes_asked,
         })
     }
@@ -94,27 +100,6 @@ impl RunProgress {
         let end = self.expected_end.zip(self.time_limit_ms);
         end.is_some_and(|(end, limit_ms)| end.at_ms > limit_ms)
     }
-}
-
-/// What the nodes of a run that still runs hold without work, one sentence for each, and whether it is a warning.
-#[must_use]
-pub fn held_now(nodes: &[NodeRecord]) -> Vec<(bool, String)> {
-    let running = nodes.iter().filter(|node| node.state == NodeState::Running);
-    let text = |node: &NodeRecord| {
-        let held = node.progress.held.as_ref()?;
-        let text = held.text(&node.gpus, node.updated_at_ms)?;
-        let text = match nodes.len() {
-            1 => text,
-            _ => format!("{}: {text}", node.key.node),
-        };
-        Some((held.warns, text))
-    };
-    running.filter_map(text).collect()
-}
-
-fn held_warning(node: &NodeRecord) -> Option<String> {
-    let held = node.progress.held.as_ref().filter(|held| held.warns)?;
-    held.text(&node.gpus, node.updated_at_ms)
 }
 
 /// Since when a program seems to hang, by what happened, oldest first.

@@ -131,10 +131,10 @@ impl Watched {
         (!busy.is_empty()).then(|| busy.iter().sum::<f64>() / busy.len() as f64)
     }
 
-    /// What it holds without work, as its watcher last saw it.
-    pub(super) fn held(&self, at_ms: u64) -> Option<String> {
-        let held = self.view.progress.held.as_ref()?;
-        held.text(&self.view.gpus, at_ms)
+    /// What is to be said of it, as its watcher last saw it.
+    pub(super) fn remarks(&self, at_ms: u64) -> impl Iterator<Item = String> {
+        let remarks = self.view.progress.remarks(&self.view.gpus, at_ms);
+        remarks.into_iter().map(|(_, text)| text)
     }
 
     /// GPUs on which no process of the run is.

@@ -20,7 +20,7 @@ pub(super) fn families(node: &Node, runs: bool) -> Vec<Family> {
     if runs {
         let runs = node.live().collect::<Vec<_>>();
         families.extend(run_families(&runs));
-        families.extend(held_families(&runs));
+        families.extend(trouble_families(&runs));
     }
     families
 }
@@ -223,8 +223,8 @@ fn run_families(runs: &[&Watched]) -> Vec<Family> {
     ]
 }
 
-/// What runs hold without work.
-fn held_families(runs: &[&Watched]) -> Vec<Family> {
+/// Memory that will not suffice, and what runs hold without work.
+fn trouble_families(runs: &[&Watched]) -> Vec<Family> {
     let holding = |value: fn(&Held) -> f64| {
         let point = move |watched: &&Watched| {
             let value = value(watched.record.progress.held.as_ref()?);
@@ -233,6 +233,13 @@ fn held_families(runs: &[&Watched]) -> Vec<Family> {
         };
         runs.iter().filter_map(point)
     };
+    let exceeds = runs.iter().filter_map(|watched| {
+        let forecast = watched.record.progress.memory_forecast.as_ref()?;
+        let mut labels = labels(watched);
+        labels.push(("gpu", forecast.gpu.clone().unwrap_or_default()));
+        let value = real(forecast.exceeds?.at_ms) / 1e3;
+        Some(Point { labels, value })
+    });
     let held_since = runs.iter().flat_map(|watched| {
         let held = watched.record.progress.held.as_ref();
         let since = held.and_then(|held| Some((held, held.since_ms?)));
@@ -248,6 +255,12 @@ fn held_families(runs: &[&Watched]) -> Vec<Family> {
         })
     });
     vec![
+        family(
+            "dlrun_run_memory_exceeded_timestamp_seconds",
+            Gauge,
+            "When the memory of the run, or of its GPU, will exceed its limit, Unix time.",
+            exceeds,
+        ),
         family(
             "dlrun_run_held_since_timestamp_seconds",
             Gauge,

@@ -202,7 +202,7 @@ impl Holding {
 mod tests {
     use super::*;
     use crate::job::RunId;
-    use crate::record::{GpuFacts, GpuUsage, HostFacts, MeasureKey, held_now};
+    use crate::record::{GpuFacts, GpuUsage, HostFacts, MeasureKey};
 
     const MINUTE: u64 = 60_000;
 
@@ -242,7 +242,7 @@ mod tests {
 
     fn text(holding: &Holding, mut record: NodeRecord) -> Option<(bool, String)> {
         record.progress.held = holding.known(true);
-        held_now(&[record]).pop()
+        record.remarks(record.updated_at_ms).pop()
     }
 
     #[test]

@@ -22,6 +22,7 @@ mod gpus;
 mod handover;
 mod held;
 mod link;
+mod memory;
 mod mint;
 mod output;
 mod prepare;

@@ -18,6 +18,7 @@ use super::follow::{Followed, SPACING};
 use super::handover::{DROP_SIGNALS, Ended, Handover};
 use super::held::Holding;
 use super::link::Link;
+use super::memory::Memory;
 use super::quiet::Quiet;
 use super::ranks::reported;
 use super::sampling::Sampling;
@@ -27,6 +28,7 @@ use super::step::Step;
 use super::writer::{Job, Resumed, Writer};
 use crate::foundation::clock::{self, now_ms};
 use crate::job::{Launcher, OnHang};
+use crate::launch::PlannedResources;
 use crate::observe::client::ClientError;
 use crate::observe::monitor;
 use crate::plan::{hidden_values, masked_line};
@@ -89,6 +91,7 @@ pub(super) struct Watch {
     step: Step,
     quiet: Quiet,
     holding: Holding,
+    memory: Memory,
     /// Says that another number of nodes was asked for.
     scaled: Option<Receiver<()>>,
     followed: Followed,
@@ -228,6 +231,7 @@ impl Watch {
                 plan.map(|plan| plan.idle).unwrap_or_default(),
                 longest_pause.max(record_pause),
             ),
+            memory: Memory::default(),
             scaled: wait_for_scale(&handover),
             step: Step::new(handover.step, handover.command, KILL_WAIT),
             followed: Followed::open(&handover),
@@ -288,6 +292,8 @@ impl Watch {
         let progress = former.as_ref().map(|former| &former.record.progress);
         self.holding
             .take_over(progress.and_then(|progress| progress.held.as_ref()));
+        self.memory
+            .take_over(progress.and_then(|progress| progress.memory_forecast.as_ref()));
         self.before = former.map(|former| former.record.progress);
     }
 
@@ -393,11 +399,16 @@ impl Watch {
         }
         if self.activity.is_due(now) {
             self.look_at_activity(NodeState::Running, None);
+            // What the daemon reads is known when the record is written.
+            if self.sampling.is_on() {
+                self.look_at_memory();
+            }
         }
         if self.record_due.is_due(now) {
             self.update();
             self.look_for_hang(now);
             self.look_at_what_it_holds(now);
+            self.look_at_memory();
             self.write_record(NodeState::Running, None);
         }
     }
@@ -441,6 +452,24 @@ impl Watch {
         } else {
             self.account.note(EventKind::Hang, text);
         }
+    }
+
+    /// Whether its memory will exceed what it may have.
+    fn look_at_memory(&mut self) {
+        let record = self.record(NodeState::Running, None);
+        let context = &self.handover.context;
+        let resources = context.plan.as_ref().map(|plan| &plan.resources);
+        let asked = resources.and_then(PlannedResources::memory_on_node);
+        let limit = asked.or_else(|| monitor::memory_limit(self.handover.command.pid));
+        let limit = limit.into_iter().chain(record.host.mem_total_bytes).min();
+        let walltime = resources.and_then(|resources| resources.walltime);
+        let ends = [
+            context.time_limit.map(|(end, _)| end.saturating_mul(1000)),
+            walltime.map(|limit| record.started_at_ms.saturating_add(limit.0 * 1000)),
+            record.progress.expected_end.map(|end| end.latest_ms),
+        ];
+        let end_ms = ends.into_iter().flatten().min();
+        self.memory.look(&record, limit, end_ms);
     }
 
     /// What it holds without using it is noted, and the run is ended where the site says so.
@@ -667,6 +696,7 @@ impl Watch {
             ..NodeRecord::begun(key, job_id, handover.started_at_ms, host)
         };
         self.account.fill(&mut record);
+        record.progress.memory_forecast = self.memory.known(&record);
         record.events.extend(reported.lost);
         record
     }

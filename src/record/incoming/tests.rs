@@ -51,6 +51,10 @@ fn full(table: Table) -> Map<String, Value> {
                 let phases = json!([{ "phase": "training", "seconds": 90.0, "share": 0.9 }]);
                 json!({ "pattern": pattern, "phases": phases, "phase": "training" })
             }
+            ("memory_forecast", _) => {
+                let end = json!({ "at_ms": 9, "earliest_ms": 8, "latest_ms": 10 });
+                json!({ "limit_bytes": 64, "made_at_ms": 5, "first": end, "exceeds": end, "exceeded_at_ms": 9 })
+            }
             ("held", _) => {
                 json!({ "gpu_seconds": 1200.0, "node_seconds": 600.0, "since_ms": 7, "gpus": ["GPU-1"], "warns": true })
             }
