@@ -12,7 +12,7 @@ use crate::job::{NodeCheck, SchedulerKind};
 
 settings! {
     /// All settings of dlrun, in the order of the documentation.
-    KEYS of Settings, 45 {
+    KEYS of Settings, 46 {
         /// records of runs; must be seen by the nodes ($XDG_STATE_HOME/dlrun)
         "state_dir": Kind::Path, None;
         /// who takes jobs that do not say
@@ -23,6 +23,8 @@ settings! {
         "slurm.bin_dir": Kind::Path, None;
         /// how long one Slurm command may take
         "slurm.timeout_seconds": Kind::Number(1, 600), Some("30");
+        /// time between two updates of a job's comment by its own watcher, at least 30; 0: none
+        "slurm.comment_seconds": Kind::Number(0, 86_400), Some("0") => comment_interval: Duration = seconds;
         /// where Torque's qsub, qstat and qdel lie, before PATH
         "torque.bin_dir": Kind::Path, None;
         /// how long one Torque command may take

@@ -366,6 +366,9 @@ pub struct Plan {
     /// What becomes of it where it does nothing.
     #[serde(default, skip_serializing_if = "crate::record::is_default")]
     pub idle: IdlePolicy,
+    /// Time between two updates of the job's comment, in seconds; 0: there are none.
+    #[serde(default, skip_serializing_if = "crate::record::is_default")]
+    pub comment_seconds: u64,
     /// TERM to KILL of local jobs, in seconds.
     pub kill_wait_seconds: u64,
     /// Where records go, absolute.

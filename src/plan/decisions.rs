@@ -8,6 +8,7 @@ use super::{Decision, Plan, Rejected};
 use crate::config::Settings;
 use crate::config::site::{SiteModel, overlaid};
 use crate::foundation::diagnostic::Problem;
+use crate::job::SchedulerKind;
 use crate::job::{JobSpec, Located, NodeCheck};
 use crate::launch::{IdlePolicy, MeetingPlan};
 
@@ -113,8 +114,16 @@ impl<'a> Resolver<'a> {
         }
     }
 
-    /// That the run is ended where it does nothing.
-    pub(super) fn idle_end(&mut self) {
+    /// What the site does to a run while it runs: its comment is kept up to date, and it is ended where it does nothing.
+    pub(super) fn attendance(&mut self) {
+        let seconds = self.settings.comment_interval().as_secs();
+        if seconds > 0 && self.plan.scheduler == SchedulerKind::Slurm {
+            self.plan.comment_seconds = seconds.max(30);
+            let origin = self.settings.origin("slurm.comment_seconds");
+            let value = format!("updated every {} s at most", self.plan.comment_seconds);
+            let why = format!("{origin} says so (`slurm.comment_seconds`)");
+            self.decide("job comment", value, why);
+        }
         if let Some(minutes) = self.plan.idle.cancel_after_minutes {
             let origin = self.settings.origin("idle.cancel_after_minutes");
             let why = format!("{origin} says so (`idle.cancel_after_minutes`)");

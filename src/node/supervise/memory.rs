@@ -171,9 +171,8 @@ fn slope(course: &[(f64, f64)]) -> Option<f64> {
     let apart = (course.last()?.0 - course.first()?.0) / 4.0;
     let pairs = looks.iter().enumerate().flat_map(|(place, one)| {
         let later = looks[place + 1..].iter();
-        later.filter_map(|other| {
-            (other.0 - one.0 >= apart).then(|| (other.1 - one.1) / (other.0 - one.0))
-        })
+        let later = later.filter(move |other| other.0 - one.0 >= apart);
+        later.map(|other| (other.1 - one.1) / (other.0 - one.0))
     });
     median(pairs.collect()).filter(|slope| *slope > 0.0)
 }
@@ -206,6 +205,12 @@ fn real(value: u64) -> f64 {
 }
 
 #[cfg(test)]
+#[expect(
+    clippy::cast_possible_truncation,
+    clippy::cast_sign_loss,
+    clippy::cast_precision_loss,
+    reason = "seconds of planted runs and shares of a limit"
+)]
 mod tests {
     use super::*;
     use crate::foundation::statistics::Dice;
@@ -303,7 +308,7 @@ mod tests {
     fn run(held: &Held, dice: &mut Dice, end: f64) -> (Option<MemoryForecast>, Option<u64>) {
         let (mut memory, mut record, mut peak) = (Memory::default(), record(), 0.0_f64);
         let noise = between(dice, 0.0, 0.02);
-        let pause = if dice.bits() % 3 == 0 { 60 } else { 6 };
+        let pause = if dice.bits().is_multiple_of(3) { 60 } else { 6 };
         let end_ms = (1e6 + end * 1e3) as u64;
         for tick in 0..(end / 5.0) as u64 {
             let wobble = 1.0 - noise * between(dice, 0.0, 1.0);
@@ -358,7 +363,6 @@ mod tests {
         for seeds in [0..200, 200..300] {
             let (nulls, found, within) = rates(seeds.clone());
             let all = nulls.iter().map(|(_, share)| share).sum::<f64>() / nulls.len() as f64;
-            println!("{seeds:?} {all:.3} {nulls:?} {found:.3} {within:.3}");
             assert!(all <= 0.05, "{nulls:?}");
             assert!(found >= 0.8, "{found} of the leaks");
             assert!(within >= 0.85, "{within} of the intervals");

@@ -10,6 +10,7 @@
 
 mod account;
 mod activity;
+mod annotate;
 mod check;
 mod conditions;
 mod container;

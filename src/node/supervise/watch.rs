@@ -12,6 +12,7 @@ use nix::unistd::Pid;
 
 use super::account::Account;
 use super::activity;
+use super::annotate::Annotator;
 use super::conditions::Seen;
 use super::events;
 use super::follow::{Followed, SPACING};
@@ -92,6 +93,7 @@ pub(super) struct Watch {
     quiet: Quiet,
     holding: Holding,
     memory: Memory,
+    annotator: Annotator,
     /// Says that another number of nodes was asked for.
     scaled: Option<Receiver<()>>,
     followed: Followed,
@@ -232,6 +234,10 @@ impl Watch {
                 longest_pause.max(record_pause),
             ),
             memory: Memory::default(),
+            annotator: Annotator::new(
+                plan.filter(|_| handover.context.is_batch_node())
+                    .map_or(0, |plan| plan.comment_seconds),
+            ),
             scaled: wait_for_scale(&handover),
             step: Step::new(handover.step, handover.command, KILL_WAIT),
             followed: Followed::open(&handover),
@@ -362,6 +368,7 @@ impl Watch {
             self.step.due(now),
             place.then(|| now + PLACE_PAUSE),
             self.scaled.as_ref().map(|_| now + SCALE_PAUSE),
+            self.annotator.due(),
             // Without word from the kernel the output is looked at in the rhythm of the samples.
             self.followed.is_unannounced().then(|| {
                 now + if self.is_young(now) {
@@ -389,6 +396,7 @@ impl Watch {
         }
         self.tend_step(now);
         self.tend_scale();
+        self.tend_comment(now);
         if let Some(sample) = self.sampling.tick(now) {
             self.add(sample);
         }
@@ -410,6 +418,13 @@ impl Watch {
             self.look_at_what_it_holds(now);
             self.look_at_memory();
             self.write_record(NodeState::Running, None);
+        }
+    }
+
+    fn tend_comment(&mut self, now: Instant) {
+        if self.annotator.due().is_some_and(|due| now >= due) {
+            let progress = self.progress(NodeState::Running);
+            self.annotator.tend(&progress, now);
         }
     }
 

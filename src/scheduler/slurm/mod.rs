@@ -121,6 +121,10 @@ impl Scheduler for Slurm {
         Some(nodes::exclude(&self.commands, job, nodes))
     }
 
+    fn annotate(&self, job: &str, text: &str) -> Option<Result<bool, SchedulerError>> {
+        Some(standing::annotate(&self.commands, job, text))
+    }
+
     fn resize(&self, job: &JobId, nodes: u32) -> Option<Result<(), SchedulerError>> {
         Some(standing::resize(&self.commands, &job.0, nodes))
     }
