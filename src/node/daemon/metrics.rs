@@ -9,7 +9,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use super::node::Node;
 use super::watched::Watched;
 use crate::record::export::{Family, Flavour, MetricKind, Point, write_metrics};
-use crate::record::{GpuReading, Held, Sample, hangs};
+use crate::record::{GpuReading, Sample, hangs};
 
 use MetricKind::{Counter, Gauge, Info};
 
@@ -225,14 +225,6 @@ fn run_families(runs: &[&Watched]) -> Vec<Family> {
 
 /// Memory that will not suffice, and what runs hold without work.
 fn trouble_families(runs: &[&Watched]) -> Vec<Family> {
-    let holding = |value: fn(&Held) -> f64| {
-        let point = move |watched: &&Watched| {
-            let value = value(watched.record.progress.held.as_ref()?);
-            let labels = labels(watched);
-            Some(Point { labels, value })
-        };
-        runs.iter().filter_map(point)
-    };
     let exceeds = runs.iter().filter_map(|watched| {
         let forecast = watched.record.progress.memory_forecast.as_ref()?;
         let mut labels = labels(watched);
@@ -266,18 +258,6 @@ fn trouble_families(runs: &[&Watched]) -> Vec<Family> {
             Gauge,
             "Since when a GPU of the run, or without GPUs its CPUs, did no work, Unix time.",
             held_since,
-        ),
-        family(
-            "dlrun_run_held_gpu_seconds",
-            Counter,
-            "Time in which its GPUs did no work, added up over GPUs.",
-            holding(|held| held.gpu_seconds),
-        ),
-        family(
-            "dlrun_run_held_node_seconds",
-            Counter,
-            "Time in which nothing of it on this node did any work.",
-            holding(|held| held.node_seconds),
         ),
     ]
 }

@@ -6,7 +6,7 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use crate::foundation::units::{counted, display_seconds};
+use crate::foundation::units::display_seconds;
 use crate::launch::IdlePolicy;
 use crate::record::{Held, NodeRecord};
 
@@ -25,9 +25,6 @@ struct Rest {
     counted_ms: Option<u64>,
 }
 
-/// A counter at the last look: its value, and how often it was read.
-type Mark = (f64, u64);
-
 /// Looks at a run again and again.
 #[derive(Debug)]
 pub(super) struct Holding {
@@ -35,7 +32,9 @@ pub(super) struct Holding {
     /// Between two looks at most; after a longer time the job was suspended, or the node was.
     pause_ms: u64,
     looked_ms: Option<u64>,
-    marks: BTreeMap<String, Mark>,
+    /// At the last look the sum of each GPU's utilisation and how often it was read; seconds of CPU, and bytes read and written.
+    gpus: BTreeMap<String, (u64, u64)>,
+    cpus: Option<(f64, u64)>,
     rests: BTreeMap<String, Rest>,
     held: Held,
     is_ended: bool,
@@ -51,7 +50,8 @@ impl Holding {
             policy,
             pause_ms: u64::try_from(pause.as_millis()).unwrap_or(u64::MAX / 2),
             looked_ms: None,
-            marks: BTreeMap::new(),
+            gpus: BTreeMap::new(),
+            cpus: None,
             rests: BTreeMap::new(),
             held: Held::default(),
             is_ended: false,
@@ -94,27 +94,24 @@ impl Holding {
         }
         self.looked_ms = Some(now_ms);
         let is_hole = apart_ms.is_none_or(|apart| apart > 2 * self.pause_ms);
-        if has_gpus && record.gpus.is_empty() {
-            // What its GPUs do is not known.
-            self.rests.clear();
-        } else if record.gpus.is_empty() {
-            let rested = self.cpus_rested(record, apart_ms.unwrap_or(0));
-            self.note(ALL, rested && !is_hole, now_ms);
-        } else {
-            let mut all = true;
-            for gpu in &record.gpus {
-                let (sum, readings) = gpu.sums.utilisation;
-                #[expect(clippy::cast_precision_loss, reason = "only compared")]
-                let mark = (sum as f64, readings);
-                let last = self.marks.insert(gpu.gpu.uuid.clone(), mark);
-                let rested = last.is_some_and(|last| last.0 >= mark.0 && mark.1 > last.1);
-                all &= rested;
-                self.note(&gpu.gpu.uuid, rested && !is_hole, now_ms);
-            }
-            self.note(ALL, all && !is_hole, now_ms);
+        let mut rested = match has_gpus {
+            // Of GPUs that are not seen nothing is known.
+            true => !record.gpus.is_empty(),
+            false => self.cpus_rested(record, apart_ms.unwrap_or(0)),
+        };
+        for gpu in &record.gpus {
+            let (sum, readings) = gpu.sums.utilisation;
+            let uuid = &gpu.gpu.uuid;
+            let last = self.gpus.insert(uuid.clone(), (sum, readings));
+            let rests = last.is_some_and(|last| sum == last.0 && readings > last.1);
+            rested &= rests;
+            // One that was not asked for may be seen by all jobs of its node.
+            self.note(uuid, rests && has_gpus && !is_hole, now_ms);
         }
-        self.sum_up(record, now_ms);
-        self.end_of(record, is_alone, now_ms)
+        self.note(ALL, rested && !is_hole, now_ms);
+        self.sum_up(now_ms);
+        let minutes = self.policy.cancel_after_minutes.filter(|_| is_alone)?;
+        self.end_after(minutes, has_gpus, now_ms)
     }
 
     /// Whether next to no CPU time was used since the last look, and next to nothing read or written.
@@ -127,7 +124,7 @@ impl Holding {
             .io_read_bytes
             .unwrap_or(0)
             .saturating_add(usage.io_write_bytes.unwrap_or(0));
-        let last = self.marks.insert(ALL.to_owned(), (cpu, moved));
+        let last = self.cpus.replace((cpu, moved));
         #[expect(
             clippy::cast_precision_loss,
             reason = "milliseconds and bytes of minutes"
@@ -151,7 +148,7 @@ impl Holding {
     }
 
     /// Adds up the time without work, and names what is held now.
-    fn sum_up(&mut self, record: &NodeRecord, now_ms: u64) {
+    fn sum_up(&mut self, now_ms: u64) {
         let long_ms = self.policy.advice_minutes * 60_000;
         let (mut gpus, mut since_ms) = (Vec::new(), None);
         for (name, rest) in &mut self.rests {
@@ -161,16 +158,14 @@ impl Holding {
             let from_ms = rest.counted_ms.replace(now_ms).unwrap_or(rest.since_ms);
             #[expect(clippy::cast_precision_loss, reason = "milliseconds of a run")]
             let seconds = now_ms.saturating_sub(from_ms) as f64 / 1e3;
-            match name.as_str() {
-                ALL => self.held.node_seconds += seconds,
-                _ => self.held.gpu_seconds += seconds,
-            }
-            if name != ALL {
+            if name == ALL {
+                self.held.node_seconds += seconds;
+            } else {
+                self.held.gpu_seconds += seconds;
                 gpus.push(name.clone());
             }
-            if name != ALL || record.gpus.is_empty() {
-                since_ms = since_ms.max(Some(rest.since_ms));
-            }
+            // Since when all that is held rests.
+            since_ms = since_ms.max(Some(rest.since_ms));
         }
         let warning_ms = self.policy.warning_minutes * 60_000;
         self.held.warns = since_ms.is_some_and(|since| now_ms.saturating_sub(since) >= warning_ms);
@@ -178,23 +173,18 @@ impl Holding {
     }
 
     /// Why the run is to be ended: nothing of it worked for as long as the site lets it.
-    fn end_of(&mut self, record: &NodeRecord, is_alone: bool, now_ms: u64) -> Option<String> {
-        let minutes = self.policy.cancel_after_minutes.filter(|_| is_alone)?;
+    fn end_after(&mut self, minutes: u64, has_gpus: bool, now_ms: u64) -> Option<String> {
         let rest = self.rests.get(ALL).filter(|_| !self.is_ended)?;
         let ms = now_ms.saturating_sub(rest.since_ms);
-        if ms < minutes * 60_000 {
-            return None;
-        }
-        self.is_ended = true;
-        let what = match record.gpus.len() {
-            0 => "its CPUs".to_owned(),
-            gpus => format!("its {}", counted(gpus as u64, "GPU")),
-        };
+        self.is_ended = ms >= minutes * 60_000;
+        let what = if has_gpus { "GPUs" } else { "CPUs" };
         #[expect(clippy::cast_precision_loss, reason = "milliseconds of a run")]
         let time = display_seconds(ms as f64 / 1e3);
-        Some(format!(
-            "{what} did no work for {time}: dlrun ended it, as the setting `idle.cancel_after_minutes = {minutes}` says"
-        ))
+        self.is_ended.then(|| {
+            format!(
+                "its {what} did no work for {time}: dlrun ended it, as the setting `idle.cancel_after_minutes = {minutes}` says"
+            )
+        })
     }
 }
 
@@ -276,6 +266,20 @@ mod tests {
         let _ = holding.look(&works, true, true);
         let (_, text) = text(&holding, works).expect("one still rests");
         assert_eq!(text, "1 of 2 GPUs (1) held without work for 1 h 06 min");
+    }
+
+    #[test]
+    fn gpus_that_were_not_asked_for_are_no_reason_and_their_work_counts() {
+        let (mut busy, mut computes) = (holding(Some(60)), holding(Some(60)));
+        for minute in 0..=200 {
+            #[expect(clippy::cast_precision_loss, reason = "small")]
+            let cpu = minute as f64 * 30.0;
+            let unused = record(minute, cpu, &[(0, minute)]);
+            assert_eq!(busy.look(&unused, false, true), None);
+            let used = record(minute, 0.0, &[(minute, minute)]);
+            assert_eq!(computes.look(&used, false, true), None);
+        }
+        assert_eq!((busy.known(true), computes.known(true)), (None, None));
     }
 
     #[test]
