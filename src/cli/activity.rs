@@ -3,10 +3,11 @@
 use crate::app::times::local_time;
 use crate::cli::measured_rows::of_node;
 use crate::cli::table::Rows;
+use crate::foundation::clock::now_ms;
 use crate::foundation::units::{Bytes, display_seconds};
 use crate::record::{
-    Activity, Iteration, IterationSource, MemoryForecast, NodeRecord, Pattern, PatternKind, Phase,
-    PhaseTime,
+    Activity, EventKind, ExitStatus, Iteration, IterationSource, MemoryForecast, NodeRecord,
+    Pattern, PatternKind, Phase, PhaseTime,
 };
 
 /// Phases that took less of the time are left out, 0 to 1.
@@ -15,10 +16,15 @@ const LEAST_SHARE: f64 = 0.005;
 /// Rows of the node whose log is followed, else of the first.
 pub(crate) fn add_rows(nodes: &[NodeRecord], rows: &mut Rows) {
     for node in nodes {
-        for (warns, text) in node.remarks(node.updated_at_ms) {
-            let name = if warns { "WARNING" } else { "advice" };
+        for (warns, text) in node.remarks(now_ms()) {
+            let name = if warns { "warning" } else { "advice" };
             rows.add(of_node(name, node, nodes), text);
         }
+        let mut events = node.events.iter();
+        let ended = events.find(|event| event.kind == EventKind::IdleEnded);
+        // Otherwise it is the cause of its end.
+        let ended = ended.filter(|_| node.exit.is_some_and(ExitStatus::is_success));
+        rows.add_known("idle", ended.map(|event| event.detail.as_str()));
         let forecast = node.progress.memory_forecast.as_ref();
         let came = forecast.filter(|forecast| forecast.exceeds.is_none());
         rows.add_known(

@@ -246,12 +246,14 @@ impl NodeRecord {
             .filter(|_| !(1..=3).contains(&self.watcher.samples))
     }
 
-    /// What is to be said of it while it runs, as of `at_ms`, and whether it is a warning: memory that will not suffice, and what it
-    /// holds without work.
+    /// What is to be said of it while it runs, and whether it is a warning: memory that will not suffice, and what it holds without
+    /// work.
     #[must_use]
-    pub fn remarks(&self, at_ms: u64) -> Vec<(bool, String)> {
+    pub fn remarks(&self, now_ms: u64) -> Vec<(bool, String)> {
         match self.state {
-            NodeState::Running => self.progress.remarks(&self.gpus, at_ms),
+            NodeState::Running => self
+                .progress
+                .remarks(&self.gpus, self.updated_at_ms, now_ms),
             NodeState::Ended | NodeState::Interrupted => Vec::new(),
         }
     }

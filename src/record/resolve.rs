@@ -135,10 +135,6 @@ fn explained(
     if queue.is_some_and(|entry| entry.goes_on() || entry.state == JobState::Completed) {
         return None;
     }
-    // One that saved its work and exited with 0 when it was ended has not completed either.
-    if let Some(cause) = idle_end(outcome).filter(|_| exit.is_some()) {
-        return Some(cause.kind);
-    }
     let got_through = exit.is_some_and(ExitStatus::is_success);
     let notice = outcome.notice.as_ref().filter(|notice| {
         // A training that saves its work at the time limit and exits with 0 has not completed.
@@ -147,6 +143,9 @@ fn explained(
     });
     if let Some(notice) = notice.filter(|notice| notice.kind != CauseKind::Memory) {
         return Some(notice.kind);
+    }
+    if exit.is_some() && !got_through && idle_end(outcome).is_some() {
+        return Some(CauseKind::Idle);
     }
     if queue.is_none() && was_cancelled(outcome, exit) {
         return Some(CauseKind::Cancel);
@@ -554,9 +553,13 @@ mod tests {
         };
         let idle = Some((CauseKind::Idle, "its 2 GPUs did no work".to_owned()));
         assert_eq!(of(Some(143), None), (JobState::Cancelled, idle.clone()));
-        assert_eq!(of(Some(0), None), (JobState::Cancelled, idle.clone()));
         let failed = of(Some(143), Some(JobState::Failed));
         assert_eq!(failed, (JobState::Cancelled, idle));
+        assert_eq!(
+            of(Some(0), None),
+            (JobState::Completed, None),
+            "it got through"
+        );
         assert_eq!(of(None, Some(JobState::Running)).0, JobState::Running);
         assert_eq!(of(Some(143), Some(JobState::Timeout)).0, JobState::Timeout);
     }

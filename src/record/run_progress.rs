@@ -84,7 +84,7 @@ impl RunProgress {
                 .map(|(began_ms, limit)| began_ms.saturating_add(limit.saturating_mul(1000))),
             hangs_since_ms,
             warning: nodes.iter().find_map(|node| {
-                let found = node.remarks(node.updated_at_ms).into_iter();
+                let found = node.remarks(now_ms).into_iter();
                 found
                     .filter(|(warns, _)| *warns)
                     .map(|(_, text)| text)

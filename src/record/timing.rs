@@ -282,13 +282,13 @@ pub struct Progress {
 }
 
 impl Progress {
-    /// As [`super::NodeRecord::remarks`], of a command that runs with these GPUs.
+    /// As [`super::NodeRecord::remarks`], of a command that runs with these GPUs and was seen at `seen_ms`.
     #[must_use]
-    pub fn remarks(&self, gpus: &[GpuUsage], at_ms: u64) -> Vec<(bool, String)> {
+    pub fn remarks(&self, gpus: &[GpuUsage], seen_ms: u64, now_ms: u64) -> Vec<(bool, String)> {
         let memory = self.memory_forecast.as_ref();
-        let memory = memory.and_then(|memory| Some((true, memory.text(at_ms)?)));
+        let memory = memory.and_then(|memory| Some((true, memory.text(now_ms)?)));
         let held = self.held.as_ref();
-        let held = held.and_then(|held| Some((held.warns, held.text(gpus, at_ms)?)));
+        let held = held.and_then(|held| Some((held.warns, held.text(gpus, seen_ms)?)));
         memory.into_iter().chain(held).collect()
     }
 

@@ -133,7 +133,7 @@ impl Watched {
 
     /// What is to be said of it, as its watcher last saw it.
     pub(super) fn remarks(&self, at_ms: u64) -> impl Iterator<Item = String> {
-        let remarks = self.view.progress.remarks(&self.view.gpus, at_ms);
+        let remarks = self.view.progress.remarks(&self.view.gpus, at_ms, at_ms);
         remarks.into_iter().map(|(_, text)| text)
     }
 
