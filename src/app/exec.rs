@@ -8,7 +8,7 @@ use crate::app::output::Output;
 use crate::app::session::hostname;
 use crate::foundation::command::{CommandError, replace_by};
 use crate::image::flags::Container;
-use crate::job::SchedulerVariables;
+use crate::job::{SchedulerKind, SchedulerVariables};
 use crate::node::check::examine;
 use crate::node::supervise::{self, Closed, Context, NoEntry};
 use crate::record::{NOT_FIT, NOT_MET};
@@ -32,6 +32,22 @@ pub(crate) fn mint(output: Output) -> Result<u8, Error> {
 
 pub(crate) fn context() -> Context {
     Context::from_environment(|name| std::env::var(name).ok(), hostname())
+}
+
+/// The id of the job that this runs in, as its scheduler's commands know it.
+pub(crate) fn job_name(kind: SchedulerKind) -> Option<String> {
+    // The id of one element may be that of its whole array (`scontrol(1)`).
+    let variable = |name: &str| std::env::var(name).ok().filter(|value| !value.is_empty());
+    if let (Some(array), Some(task)) = (
+        variable("SLURM_ARRAY_JOB_ID"),
+        variable("SLURM_ARRAY_TASK_ID"),
+    ) {
+        return Some(format!("{array}_{task}"));
+    }
+    let mut all = SchedulerVariables::ALL
+        .iter()
+        .filter(|it| it.kinds.contains(&kind));
+    all.find_map(|variables| std::env::var(variables.job_id).ok())
 }
 
 /// Starts and watches a command; the exit code is the command's own.

@@ -1,6 +1,7 @@
 //! Use cases, between the adapters and the command line: each says what is to be done, and asks and writes whatever that takes.
 
 pub(crate) mod accounts;
+pub(crate) mod annotate;
 pub(crate) mod cancel;
 pub(crate) mod check_run;
 pub(crate) mod doctor;

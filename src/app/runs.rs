@@ -26,6 +26,8 @@ pub(crate) struct Listed {
     pub(crate) all_starts: Option<AllStarts>,
     /// How far it is, while it runs.
     pub(crate) progress: Option<RunProgress>,
+    /// Time of GPUs and of nodes that it held without work, in seconds, where the list is about that.
+    pub(crate) held: Option<(f64, f64)>,
 }
 
 /// The newest runs of one's own records; `None` where nothing is recorded yet.
@@ -91,6 +93,7 @@ fn listed(
         };
         Ok(Listed {
             progress: RunProgress::of(&row.record, &row.status, &outcome, now_ms()),
+            held: filter.held.then(|| store.held(&key.0)).transpose()?,
             row,
             prefix,
             all_starts: continued.get(&key).copied(),

@@ -1,20 +1,37 @@
 //! Rhythm and phases for people.
 
-use crate::app::times::{local_time, seconds_between};
+use crate::app::times::local_time;
+use crate::cli::measured_rows::of_node;
 use crate::cli::table::Rows;
-use crate::foundation::units::display_seconds;
+use crate::foundation::clock::now_ms;
+use crate::foundation::units::{Bytes, display_seconds};
 use crate::record::{
-    Activity, Iteration, IterationSource, NodeRecord, NodeState, Pattern, PatternKind, Phase,
-    PhaseTime,
+    Activity, EventKind, ExitStatus, Iteration, IterationSource, MemoryForecast, NodeRecord,
+    Pattern, PatternKind, Phase, PhaseTime,
 };
 
 /// Phases that took less of the time are left out, 0 to 1.
 const LEAST_SHARE: f64 = 0.005;
-/// A program that does nothing for so long is warned of, in seconds (our choice; sites warn after 15 to 60 minutes).
-const IDLE_WARNING_SECONDS: f64 = 3600.0;
 
 /// Rows of the node whose log is followed, else of the first.
 pub(crate) fn add_rows(nodes: &[NodeRecord], rows: &mut Rows) {
+    for node in nodes {
+        for (warns, text) in node.remarks(now_ms()) {
+            let name = if warns { "warning" } else { "advice" };
+            rows.add(of_node(name, node, nodes), text);
+        }
+        let mut events = node.events.iter();
+        let ended = events.find(|event| event.kind == EventKind::IdleEnded);
+        // Otherwise it is the cause of its end.
+        let ended = ended.filter(|_| node.exit.is_some_and(ExitStatus::is_success));
+        rows.add_known("idle", ended.map(|event| event.detail.as_str()));
+        let forecast = node.progress.memory_forecast.as_ref();
+        let came = forecast.filter(|forecast| forecast.exceeds.is_none());
+        rows.add_known(
+            &of_node("memory forecast", node, nodes),
+            came.map(scored_text),
+        );
+    }
     let known = nodes
         .iter()
         .filter_map(|node| node.progress.activity.as_ref());
@@ -35,23 +52,25 @@ pub(crate) fn add_rows(nodes: &[NodeRecord], rows: &mut Rows) {
             .map(|iteration| iteration_text(&iteration)),
     );
     rows.add("rhythm", pattern_text(&activity.pattern));
-    rows.add_known("warning", idle_warning(nodes, activity));
     for unlike in &activity.unlike {
         let gpu = unlike.gpu.as_deref().unwrap_or_default();
         rows.add("unlike it", format!("GPU {gpu}: {}", pattern_text(unlike)));
     }
 }
 
-/// A program that runs and has done nothing for an hour holds what others could use.
-fn idle_warning(nodes: &[NodeRecord], activity: &Activity) -> Option<String> {
-    let is_running = nodes.iter().any(|node| node.state == NodeState::Running);
-    let since_ms = activity
-        .phase_since_ms
-        .filter(|_| is_running && activity.phase == Some(Phase::Idle))?;
-    let updated_ms = nodes.iter().map(|node| node.updated_at_ms).max()?;
-    let seconds = seconds_between(since_ms, updated_ms);
-    (seconds >= IDLE_WARNING_SECONDS)
-        .then(|| format!("nothing works since {}", local_time(since_ms)))
+/// What was forecast of its memory, and what came.
+fn scored_text(forecast: &MemoryForecast) -> String {
+    let at = local_time(forecast.first.at_ms);
+    let came = match forecast.exceeded_at_ms {
+        Some(came_ms) => format!("it was at {}", local_time(came_ms)),
+        None => "it was not".to_owned(),
+    };
+    format!(
+        "at {} {} was expected to exceed {} at {at}; {came}",
+        local_time(forecast.made_at_ms),
+        forecast.what(),
+        Bytes(forecast.limit_bytes)
+    )
 }
 
 /// `training 4 min 05 s (81%), startup 30.2 s (10%)`; nothing where nothing is known.

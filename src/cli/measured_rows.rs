@@ -124,7 +124,7 @@ pub(super) fn add_rows(usage: &Usage, nodes: &[NodeRecord], rows: &mut Rows) {
 }
 
 /// The name of a row, with the node's where there are several.
-fn of_node(name: &str, node: &NodeRecord, nodes: &[NodeRecord]) -> String {
+pub(super) fn of_node(name: &str, node: &NodeRecord, nodes: &[NodeRecord]) -> String {
     match nodes.len() {
         0 | 1 => name.to_owned(),
         _ => format!("{name} {}", node.key.node),

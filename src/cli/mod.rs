@@ -20,6 +20,7 @@ use std::mem::ManuallyDrop;
 
 use clap::{ArgMatches, CommandFactory, FromArgMatches};
 
+use crate::app::annotate::annotate;
 use crate::app::error::{Error, Kind};
 use crate::app::exec;
 use crate::app::output::Output;
@@ -138,6 +139,9 @@ fn dispatch(cli: &Cli, output: Output) -> Result<u8, Error> {
             args.again.unwrap_or_default(),
             &args.signals,
         ),
+        Verb::Exec(args) if args.comment.is_some() => {
+            annotate(&session(None)?, args.comment.as_deref().unwrap_or_default())
+        }
         Verb::Exec(args) if args.check_node => exec::check_node(output),
         Verb::Exec(args) if args.refused.is_some() => {
             exec::refused(output, args.refused.as_deref().unwrap_or_default())

@@ -53,6 +53,9 @@ pub(crate) fn trouble(progress: &RunProgress) -> Option<String> {
     if let Some(since_ms) = progress.hangs_since_ms {
         return Some(format!("seems to hang since {}", local_time(since_ms)));
     }
+    if progress.warning.is_some() {
+        return progress.warning.clone();
+    }
     let limit = progress.time_limit_ms.filter(|_| progress.is_too_long())?;
     Some(format!(
         "its time limit at {} comes before its end",
@@ -84,6 +87,7 @@ mod tests {
             expected_by: Some(EndSource::Progress),
             time_limit_ms: limit.map(|seconds| now_ms() + seconds * 1000),
             hangs_since_ms: None,
+            warning: None,
             nodes_asked: None,
         }
     }

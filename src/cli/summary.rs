@@ -181,7 +181,12 @@ fn table_text(tracked: &Tracked, records: Option<&Path>, insight: &Insight) -> S
         "time left",
         progress.as_ref().and_then(run_progress::left_line),
     );
-    rows.add_known("warning", progress.as_ref().and_then(run_progress::trouble));
+    let trouble = progress.as_ref().and_then(run_progress::trouble);
+    // What comes from its samples is below, of each node.
+    let of_samples = progress
+        .as_ref()
+        .and_then(|progress| progress.warning.as_ref());
+    rows.add_known("warning", trouble.filter(|text| of_samples != Some(text)));
     let next_size = progress.as_ref().and_then(run_progress::next_size);
     rows.add_known("scale", next_size);
     rows.add_known("forecast", forecast::line(tracked));

@@ -12,7 +12,7 @@ use crate::job::{NodeCheck, SchedulerKind};
 
 settings! {
     /// All settings of dlrun, in the order of the documentation.
-    KEYS of Settings, 42 {
+    KEYS of Settings, 46 {
         /// records of runs; must be seen by the nodes ($XDG_STATE_HOME/dlrun)
         "state_dir": Kind::Path, None;
         /// who takes jobs that do not say
@@ -23,6 +23,8 @@ settings! {
         "slurm.bin_dir": Kind::Path, None;
         /// how long one Slurm command may take
         "slurm.timeout_seconds": Kind::Number(1, 600), Some("30");
+        /// time between two updates of a job's comment by its own watcher, at least 30; 0: none
+        "slurm.comment_seconds": Kind::Number(0, 86_400), Some("0") => comment_interval: Duration = seconds;
         /// where Torque's qsub, qstat and qdel lie, before PATH
         "torque.bin_dir": Kind::Path, None;
         /// how long one Torque command may take
@@ -63,6 +65,12 @@ settings! {
         "monitor.daemon_socket": Kind::Path, Some(SOCKET);
         /// the nodes' NVML (libnvidia-ml.so.1 of the linker)
         "monitor.nvml_library": Kind::Path, None => nvml_library: Option<&Path> = path;
+        /// after how long without work it is mentioned what a run holds
+        "idle.advice_minutes": Kind::Number(1, 100_000), Some("10") => idle_advice_minutes: usize = count;
+        /// after how long that is a warning
+        "idle.warning_minutes": Kind::Number(1, 100_000), Some("60") => idle_warning_minutes: usize = count;
+        /// after how long without any work a run on one node is ended (never)
+        "idle.cancel_after_minutes": Kind::Number(1, 100_000), None => idle_cancel_after_minutes: Option<u64> = optional_number;
         /// time from TERM to KILL at the time limit and in cancel
         "local.kill_wait_seconds": Kind::Number(0, 3600), Some("30") => local_kill_wait: Duration = seconds;
         /// how long the nodes of a distributed training wait for the last of them

@@ -124,6 +124,16 @@ impl PlannedResources {
         )
     }
 
+    /// Main memory that each node is asked for, in bytes, in either way.
+    #[must_use]
+    pub fn memory_on_node(&self) -> Option<u64> {
+        let by_cpu = || {
+            let cpus = u64::from(self.cpus_per_task?) * u64::from(self.tasks_per_node.max(1));
+            self.memory_per_cpu?.0.checked_mul(cpus)
+        };
+        self.memory.map(|memory| memory.0).or_else(by_cpu)
+    }
+
     /// Tasks of each of so many nodes, where the scheduler does not say: as even as they can be, the first ones have more.
     #[must_use]
     pub fn tasks_of_nodes(&self, nodes: u32) -> Vec<u32> {
@@ -206,6 +216,28 @@ impl Default for MeetingPlan {
             wait_seconds: 300,
             interface: None,
             ports: (20_000, 31_999),
+        }
+    }
+}
+
+/// What becomes of a run that does nothing, in minutes without work.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct IdlePolicy {
+    /// From here on it is mentioned.
+    pub advice_minutes: u64,
+    /// From here on it is a warning.
+    pub warning_minutes: u64,
+    /// From here on the run is ended; `None`: never.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub cancel_after_minutes: Option<u64>,
+}
+
+impl Default for IdlePolicy {
+    fn default() -> Self {
+        Self {
+            advice_minutes: 10,
+            warning_minutes: 60,
+            cancel_after_minutes: None,
         }
     }
 }
@@ -331,6 +363,12 @@ pub struct Plan {
     /// The ways in which the command is tried before it runs; `None`: it runs as planned.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub trial: Option<Trial>,
+    /// What becomes of it where it does nothing.
+    #[serde(default, skip_serializing_if = "crate::record::is_default")]
+    pub idle: IdlePolicy,
+    /// Time between two updates of the job's comment, in seconds; 0: there are none.
+    #[serde(default, skip_serializing_if = "crate::record::is_default")]
+    pub comment_seconds: u64,
     /// TERM to KILL of local jobs, in seconds.
     pub kill_wait_seconds: u64,
     /// Where records go, absolute.

@@ -8,8 +8,9 @@ use super::{Decision, Plan, Rejected};
 use crate::config::Settings;
 use crate::config::site::{SiteModel, overlaid};
 use crate::foundation::diagnostic::Problem;
+use crate::job::SchedulerKind;
 use crate::job::{JobSpec, Located, NodeCheck};
-use crate::launch::MeetingPlan;
+use crate::launch::{IdlePolicy, MeetingPlan};
 
 /// The job, what is known of the site, and the plan as far as it is decided.
 pub(super) struct Resolver<'a> {
@@ -55,6 +56,11 @@ impl<'a> Resolver<'a> {
             nvml_library: settings.nvml_library().map(text),
             record_seconds: settings.record_interval().as_secs(),
             meeting: meeting(settings),
+            idle: IdlePolicy {
+                advice_minutes: settings.idle_advice_minutes() as u64,
+                warning_minutes: settings.idle_warning_minutes() as u64,
+                cancel_after_minutes: settings.idle_cancel_after_minutes(),
+            },
             cpu_binding: spec.run.bind,
             kill_wait_seconds: settings.local_kill_wait().as_secs(),
             state_dir: text(settings.state_dir()),
@@ -105,6 +111,27 @@ impl<'a> Resolver<'a> {
                 ),
             };
             self.decide("node check", self.plan.node_check.as_str(), why);
+        }
+    }
+
+    /// What the site does to a run while it runs: its comment is kept up to date, and it is ended where it does nothing.
+    pub(super) fn attendance(&mut self) {
+        let seconds = self.settings.comment_interval().as_secs();
+        if seconds > 0 && self.plan.scheduler == SchedulerKind::Slurm {
+            self.plan.comment_seconds = seconds.max(30);
+            let origin = self.settings.origin("slurm.comment_seconds");
+            let value = format!("updated every {} s at most", self.plan.comment_seconds);
+            let why = format!("{origin} says so (`slurm.comment_seconds`)");
+            self.decide("job comment", value, why);
+        }
+        if let Some(minutes) = self.plan.idle.cancel_after_minutes {
+            let origin = self.settings.origin("idle.cancel_after_minutes");
+            let why = format!("{origin} says so (`idle.cancel_after_minutes`)");
+            self.decide(
+                "end when idle",
+                format!("after {minutes} min without work"),
+                why,
+            );
         }
     }
 

@@ -35,6 +35,7 @@ pub fn resolve(
     let (fewest, most) = spec.resources.node_bounds();
     resolver.launcher(if resolver.is_local() { fewest } else { most });
     resolver.resources(fewest);
+    resolver.attendance();
     resolver.roles();
     resolver.dialect();
     resolver.queue = resolver.final_queue();

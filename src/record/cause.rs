@@ -28,6 +28,8 @@ vocabulary! {
         Setup = "setup",
         /// A job that it waited for did not end as it had to; it never ran.
         Dependency = "dependency",
+        /// It did nothing, and dlrun ended it, as the site says.
+        Idle = "idle",
     }
 }
 
@@ -41,7 +43,7 @@ impl CauseKind {
             Self::Memory => JobState::OutOfMemory,
             Self::Node => JobState::NodeFail,
             Self::Preemption => JobState::Preempted,
-            Self::Cancel | Self::Dependency => JobState::Cancelled,
+            Self::Cancel | Self::Dependency | Self::Idle => JobState::Cancelled,
         }
     }
 }

@@ -2,7 +2,8 @@
 
 use super::first_rank::cause_in;
 use super::{
-    Cause, CauseKind, ExitStatus, Next, NodeRecord, Notice, Outcome, Sentinel, Status, ending,
+    Cause, CauseKind, EventKind, ExitStatus, Next, NodeRecord, Notice, Outcome, Sentinel, Status,
+    ending,
 };
 use crate::job::JobState;
 
@@ -22,6 +23,7 @@ pub(super) fn cause_of_end(
     container_failure(outcome, status)
         .or_else(|| setup_failure(end, status))
         .or_else(|| lost_dependency(outcome, status))
+        .or_else(|| idle_end(outcome).filter(|_| status.state == JobState::Cancelled))
         .or_else(|| first_rank_to_fall(outcome, status))
         .or_else(|| cause_in(exception(outcome, status)?))
         .or_else(|| Cause::of(status.state, status.exit, stated))
@@ -55,6 +57,16 @@ fn lost_dependency(outcome: &Outcome, status: &Status) -> Option<Cause> {
     is_known.then_some(Cause {
         kind: CauseKind::Dependency,
         text,
+    })
+}
+
+/// The run did nothing, and its watcher ended it.
+pub(super) fn idle_end(outcome: &Outcome) -> Option<Cause> {
+    let mut events = outcome.nodes.iter().flat_map(|node| &node.events);
+    let end = events.find(|event| event.kind == EventKind::IdleEnded)?;
+    Some(Cause {
+        kind: CauseKind::Idle,
+        text: end.detail.clone(),
     })
 }
 

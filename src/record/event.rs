@@ -33,6 +33,8 @@ vocabulary! {
         HangOver = "hang_over",
         /// dlrun ended the program, which seemed to hang.
         HangEnded = "hang_ended",
+        /// dlrun ended the program, which did nothing, as the site says.
+        IdleEnded = "idle_ended",
         /// Another node of a distributed training was lost.
         NodeLost = "node_lost",
         /// The node did not pass its check, and the run started all the same.

@@ -19,9 +19,11 @@ mod figures;
 mod first_rank;
 mod forecast;
 mod gpu;
+mod held;
 mod identity;
 mod incoming;
 mod last_words;
+mod memory_forecast;
 mod node;
 mod notice;
 mod pace;
@@ -60,9 +62,11 @@ pub use figures::NodeFigures;
 pub use first_rank::{NOT_FIT, NOT_MET, add_first_rank, unreported_end};
 pub use forecast::{Basis, Forecast, Interval, Shift};
 pub use gpu::{GpuFacts, GpuSums, GpuUsage, add_gpu_readings};
+pub use held::Held;
 pub use identity::{Amount, Asked, Identity, Input, Past, Revision};
 pub use incoming::{Incoming, MAX_LINE_BYTES, RowVersion};
 pub use last_words::{LAST_WORDS_BYTES, last_words};
+pub use memory_forecast::MemoryForecast;
 pub use node::{
     AttemptMarks, Gap, HostFacts, MeasureKey, Measurement, Missing, NodeRecord, NodeState,
     WatcherCost, add_new,

@@ -246,6 +246,18 @@ impl NodeRecord {
             .filter(|_| !(1..=3).contains(&self.watcher.samples))
     }
 
+    /// What is to be said of it while it runs, and whether it is a warning: memory that will not suffice, and what it holds without
+    /// work.
+    #[must_use]
+    pub fn remarks(&self, now_ms: u64) -> Vec<(bool, String)> {
+        match self.state {
+            NodeState::Running => self
+                .progress
+                .remarks(&self.gpus, self.updated_at_ms, now_ms),
+            NodeState::Ended | NodeState::Interrupted => Vec::new(),
+        }
+    }
+
     /// The record of a command that has just begun and of which nothing was measured yet.
     #[must_use]
     pub fn begun(key: MeasureKey, job_id: Option<JobId>, at_ms: u64, host: HostFacts) -> Self {

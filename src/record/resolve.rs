@@ -3,7 +3,7 @@
 //! The marks were written by the job itself and survive everything but a dead file system; the queue knows of waiting,
 //! cancelling, limits and nodes; accounting remembers. An empty answer proves nothing.
 
-use super::cause_of_end::{CLOCK_SKEW_MS, cause_of_end, was_cancelled};
+use super::cause_of_end::{CLOCK_SKEW_MS, cause_of_end, idle_end, was_cancelled};
 use super::{CauseKind, ExitStatus, Next, NodeState, Outcome, QueueEntry, Sentinel, Status};
 use crate::job::JobState;
 
@@ -143,6 +143,9 @@ fn explained(
     });
     if let Some(notice) = notice.filter(|notice| notice.kind != CauseKind::Memory) {
         return Some(notice.kind);
+    }
+    if exit.is_some() && !got_through && idle_end(outcome).is_some() {
+        return Some(CauseKind::Idle);
     }
     if queue.is_none() && was_cancelled(outcome, exit) {
         return Some(CauseKind::Cancel);
@@ -518,6 +521,47 @@ mod tests {
         assert_eq!(of(None, 900), JobState::Cancelled);
         assert_eq!(of(Some(0), 900), JobState::Completed, "it got through");
         assert_eq!(of(Some(3), 5_000), JobState::Failed, "it was over before");
+    }
+
+    #[test]
+    fn a_run_that_its_watcher_ended_for_doing_nothing_is_cancelled_and_says_why() {
+        let of = |exit, queue: Option<JobState>| {
+            let key = crate::record::MeasureKey {
+                run_id: crate::job::RunId::from_random([0; 10]),
+                element: 0,
+                attempt: 0,
+                node: "n".into(),
+                step: 0,
+            };
+            let mut node = crate::record::NodeRecord::begun(key, None, 0, Default::default());
+            node.events = vec![crate::record::Event {
+                at_ms: 900,
+                kind: crate::record::EventKind::IdleEnded,
+                detail: "its 2 GPUs did no work".into(),
+            }];
+            let outcome = Outcome {
+                start: mark(None),
+                end: mark(exit).filter(|mark| mark.exit_code.is_some()),
+                nodes: vec![node],
+                ..Outcome::default()
+            };
+            let status = resolve(&outcome, queue.map(entry).as_ref());
+            (
+                status.state,
+                status.cause.map(|cause| (cause.kind, cause.text)),
+            )
+        };
+        let idle = Some((CauseKind::Idle, "its 2 GPUs did no work".to_owned()));
+        assert_eq!(of(Some(143), None), (JobState::Cancelled, idle.clone()));
+        let failed = of(Some(143), Some(JobState::Failed));
+        assert_eq!(failed, (JobState::Cancelled, idle));
+        assert_eq!(
+            of(Some(0), None),
+            (JobState::Completed, None),
+            "it got through"
+        );
+        assert_eq!(of(None, Some(JobState::Running)).0, JobState::Running);
+        assert_eq!(of(Some(143), Some(JobState::Timeout)).0, JobState::Timeout);
     }
 
     #[test]

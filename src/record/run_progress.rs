@@ -33,6 +33,8 @@ pub struct RunProgress {
     pub time_limit_ms: Option<u64>,
     /// Since when the program seems to hang, in Unix milliseconds UTC.
     pub hangs_since_ms: Option<u64>,
+    /// What is to be warned of: its memory will exceed its limit, or it has held GPUs or CPUs without work for long.
+    pub warning: Option<String>,
     /// The number of nodes on which the run is to continue once its work is saved, as `dlrun scale` asked.
     pub nodes_asked: Option<u32>,
 }
@@ -81,6 +83,13 @@ impl RunProgress {
                 .filter(|_| !continues)
                 .map(|(began_ms, limit)| began_ms.saturating_add(limit.saturating_mul(1000))),
             hangs_since_ms,
+            warning: nodes.iter().find_map(|node| {
+                let found = node.remarks(now_ms).into_iter();
+                found
+                    .filter(|(warns, _)| *warns)
+                    .map(|(_, text)| text)
+                    .next()
+            }),
             nodes_asked,
         })
     }

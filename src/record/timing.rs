@@ -6,7 +6,7 @@ use std::time::Duration;
 use serde::{Deserialize, Serialize};
 
 use super::point::null_as_nan;
-use super::{Activity, ExpectedEnd, MetricPoint};
+use super::{Activity, ExpectedEnd, GpuUsage, Held, MemoryForecast, MetricPoint};
 
 use crate::foundation::vocabulary::vocabulary;
 
@@ -263,6 +263,12 @@ pub struct Progress {
     /// Its rhythm and its phases, as the watcher saw them.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub activity: Option<Activity>,
+    /// What it holds on this node without using it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub held: Option<Held>,
+    /// When its memory will exceed its limit, where it grows steadily, and what came of that.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub memory_forecast: Option<MemoryForecast>,
     /// The last value of each loss and metric; NaN as in [`Epoch::metrics`].
     #[serde(
         default,
@@ -276,6 +282,16 @@ pub struct Progress {
 }
 
 impl Progress {
+    /// As [`super::NodeRecord::remarks`], of a command that runs with these GPUs and was seen at `seen_ms`.
+    #[must_use]
+    pub fn remarks(&self, gpus: &[GpuUsage], seen_ms: u64, now_ms: u64) -> Vec<(bool, String)> {
+        let memory = self.memory_forecast.as_ref();
+        let memory = memory.and_then(|memory| Some((true, memory.text(now_ms)?)));
+        let held = self.held.as_ref();
+        let held = held.and_then(|held| Some((held.warns, held.text(gpus, seen_ms)?)));
+        memory.into_iter().chain(held).collect()
+    }
+
     /// The last step as people read it: `step 120/235`, `2560/4000 samples`.
     #[must_use]
     pub fn last_step_text(&self) -> Option<String> {

@@ -329,6 +329,12 @@ pub trait Scheduler {
         None
     }
 
+    /// Writes the comment of a running job of one's own, which begins with `dlrun: `; false: it has another one, which stays. `None`:
+    /// jobs have none here.
+    fn annotate(&self, _job: &str, _text: &str) -> Option<Result<bool, SchedulerError>> {
+        None
+    }
+
     /// Gives a waiting job another number of nodes; `None`: it has to be submitted again.
     fn resize(&self, _job: &JobId, _nodes: u32) -> Option<Result<(), SchedulerError>> {
         None

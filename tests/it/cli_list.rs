@@ -38,6 +38,38 @@ fn nothing_yet_is_told_with_the_next_step() {
 }
 
 #[test]
+fn runs_that_held_most_without_work_come_first_with_their_user_and_hours() {
+    let env = TestEnv::new();
+    for (name, gpu_seconds) in [("little", 600.0), ("much", 9000.0), ("none", 0.0)] {
+        let id = env.submit(&env.job_called(name, "true", ""));
+        let _ = env.dlrun(["wait", &id]).run().code(0);
+        let path = env.state().join("runs").join(&id).join("0.0");
+        let node = fs::read_dir(&path).expect("it ran").find_map(|entry| {
+            let file = entry.expect("readable").path().join("record.json");
+            file.is_file().then_some(file)
+        });
+        let file = node.expect("a record");
+        let text = fs::read_to_string(&file).expect("readable");
+        let mut record: serde_json::Value = serde_json::from_str(&text).expect("JSON");
+        record["progress"]["held"] =
+            serde_json::json!({ "gpu_seconds": gpu_seconds, "node_seconds": gpu_seconds / 2.0 });
+        fs::write(&file, record.to_string()).expect("ours");
+    }
+    let flags = ["--idle", "--reindex"];
+    assert_eq!(names(&env, &flags), ["much", "little"]);
+    let text = env.dlrun(["list", "--idle"]).run().code(0).text();
+    let first = text.lines().nth(1).expect("a run");
+    assert!(
+        first.contains(" much ") && first.contains(" 2.5 "),
+        "{text}"
+    );
+    assert!(
+        text.ends_with("held without work in all: 2.7 h of GPUs, 1.3 h of nodes\n"),
+        "{text}"
+    );
+}
+
+#[test]
 fn runs_come_newest_first_and_can_be_chosen() {
     let env = TestEnv::new();
     for (name, script) in [("first", "true"), ("second", "exit 1"), ("third", "true")] {

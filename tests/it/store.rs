@@ -595,6 +595,26 @@ fn lists_are_filtered_and_the_newest_come_first() {
         [run_id(2)]
     );
     assert_eq!(store.list(1, &Filter::default()).expect("read").len(), 1);
+    // None of them held anything; of those that did the worst comes first.
+    let held = || Filter {
+        held: true,
+        ..Filter::default()
+    };
+    assert!(ids(held()).is_empty());
+    for (number, gpu_seconds) in [(1, 60.0), (3, 7200.0)] {
+        let mut record = node(run_id(number), "idle", 5_000);
+        record.progress.held = Some(dlrun::record::Held {
+            gpu_seconds,
+            node_seconds: 30.0,
+            ..Default::default()
+        });
+        write(&mut store, |writer| writer.ingest_node(&record));
+    }
+    let rows = store.list(10, &held()).expect("read");
+    let ids: Vec<RunId> = rows.into_iter().map(|row| row.record.run_id).collect();
+    assert_eq!(ids, [run_id(3), run_id(1)]);
+    assert_eq!(store.held(&run_id(3)).expect("read"), (7200.0, 30.0));
+    assert_eq!(store.held(&run_id(2)).expect("read"), (0.0, 0.0));
     assert_eq!(store.unfinished().expect("read").len(), 2);
 }
 

@@ -6,6 +6,7 @@ use std::time::Duration;
 use super::lost::{beside, with_states};
 use super::{Start, decide, is_newer, may_restart};
 use crate::app::error::{Error, failure};
+use crate::app::exec::job_name;
 use crate::foundation::clock::now_ms;
 use crate::foundation::diagnostic::chain;
 use crate::foundation::private::FileError;
@@ -196,7 +197,7 @@ impl Start<'_> {
     }
 
     pub(super) fn job(&self) -> Result<String, Error> {
-        self.job_name()
+        job_name(self.plan.scheduler)
             .ok_or_else(|| failure!(Internal, "the job does not know its id"))
     }
 

@@ -13,10 +13,10 @@ use std::time::Duration;
 use nix::sys::signal::{SigSet, Signal};
 
 use crate::app::error::{Error, failure};
-use crate::app::exec::context;
+use crate::app::exec::{context, job_name};
 use crate::app::session::{PATIENCE, Session, within};
 use crate::app::track::status_by_files;
-use crate::job::{Resume, SchedulerVariables};
+use crate::job::Resume;
 use crate::launch::{Plan, hosts};
 use crate::node::supervise::Context;
 use crate::observe::checkpoint::Checkpoints;
@@ -137,25 +137,9 @@ impl<'a> Start<'a> {
         outcome.cancel_asked_at_ms.is_some()
     }
 
-    /// The job's id as its scheduler's commands know it.
-    fn job_name(&self) -> Option<String> {
-        // The id of one element may be that of its whole array (`scontrol(1)`).
-        let variable = |name: &str| std::env::var(name).ok().filter(|value| !value.is_empty());
-        if let (Some(array), Some(task)) = (
-            variable("SLURM_ARRAY_JOB_ID"),
-            variable("SLURM_ARRAY_TASK_ID"),
-        ) {
-            return Some(format!("{array}_{task}"));
-        }
-        let mut all = SchedulerVariables::ALL
-            .iter()
-            .filter(|it| it.kinds.contains(&self.plan.scheduler));
-        all.find_map(|variables| std::env::var(variables.job_id).ok())
-    }
-
     fn standing(&self) -> Option<Standing> {
         let scheduler = self.session.scheduler(self.plan.scheduler).ok()?;
-        scheduler.standing(&self.job_name()?)
+        scheduler.standing(&job_name(self.plan.scheduler)?)
     }
 
     /// What is left of the job's time, in seconds; `None`: nobody knows.

@@ -52,6 +52,7 @@ impl Tracker<'_> {
         let filter = Filter {
             name: Some(text.to_owned()),
             states: GOING_ON.to_vec(),
+            ..Filter::default()
         };
         let mut run_ids = self.listed(&filter)?;
         // The index may be old: where it leaves a choice, the schedulers are asked, with one question.
@@ -76,6 +77,7 @@ impl Tracker<'_> {
         self.listed(&Filter {
             name: None,
             states: GOING_ON.to_vec(),
+            ..Filter::default()
         })
     }
 

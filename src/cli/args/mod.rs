@@ -283,6 +283,9 @@ pub(crate) struct List {
     /// Only runs of this job name
     #[arg(long)]
     pub(crate) name: Option<String>,
+    /// Only runs that held GPUs or CPUs without work, those that held them longest first
+    #[arg(long)]
+    pub(crate) idle: bool,
     /// Rebuild the index from the records first
     #[arg(long)]
     pub(crate) reindex: bool,
@@ -503,6 +506,9 @@ pub(crate) struct Exec {
     /// Decide what follows a start that ended with this exit code, see to it, and end
     #[arg(long, hide = true, value_name = "CODE")]
     pub(crate) again: Option<i32>,
+    /// Write this text as the comment of the job, unless its user gave it one, and end
+    #[arg(long, hide = true, value_name = "TEXT")]
+    pub(crate) comment: Option<String>,
     /// Look whether this node is fit for the plan's command, print what is found, and end
     #[arg(long, hide = true)]
     pub(crate) check_node: bool,

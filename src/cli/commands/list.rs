@@ -45,6 +45,12 @@ pub(crate) struct ListedRun<'a> {
     /// How far it is while it runs.
     #[serde(skip_serializing_if = "Option::is_none")]
     progress: Option<&'a RunProgress>,
+    /// Time without work of its GPUs, added up over GPUs, in seconds; with `--idle`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    held_gpu_seconds: Option<f64>,
+    /// Time in which nothing of a node worked, added up over nodes, in seconds; with `--idle`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    held_node_seconds: Option<f64>,
 }
 
 /// Runs the verb.
@@ -53,6 +59,7 @@ pub(crate) fn run(session: &Session, args: &List) -> Result<u8, Error> {
     let filter = Filter {
         name: args.name.clone(),
         states: state.into_iter().collect(),
+        held: args.idle,
     };
     let rows = match &args.store {
         Some(path) => list_store(path, &filter, args.limit)?,
@@ -65,7 +72,11 @@ pub(crate) fn run(session: &Session, args: &List) -> Result<u8, Error> {
         return session.answer(&Runs::<ListedRun<'_>> { runs: Vec::new() }, &text);
     };
     let runs = rows.iter().map(ListedRun::new).collect();
-    session.answer(&Runs { runs }, &to_text(&rows))
+    let text = match args.idle {
+        true => idle_text(&rows),
+        false => to_text(&rows),
+    };
+    session.answer(&Runs { runs }, &text)
 }
 
 impl<'a> ListedRun<'a> {
@@ -91,6 +102,8 @@ impl<'a> ListedRun<'a> {
             cause: status.cause.as_ref(),
             all_starts: listed.all_starts.as_ref(),
             progress: listed.progress.as_ref(),
+            held_gpu_seconds: listed.held.map(|held| held.0),
+            held_node_seconds: listed.held.map(|held| held.1),
         }
     }
 }
@@ -151,13 +164,41 @@ fn to_text(rows: &[Listed]) -> String {
     fitted(table)
 }
 
+/// Who held what without work, the longest first.
+fn idle_text(rows: &[Listed]) -> String {
+    if rows.is_empty() {
+        return "no run held anything without work\n".to_owned();
+    }
+    let mut table = table();
+    table.set_header(["RUN", "USER", "NAME", "STATE", "GPU HOURS", "NODE HOURS"]);
+    let hours = |seconds: f64| format!("{:.1}", seconds / 3600.0);
+    let mut all = (0.0, 0.0);
+    for listed in rows {
+        let (record, (gpus, nodes)) = (&listed.row.record, listed.held.unwrap_or_default());
+        all = (all.0 + gpus, all.1 + nodes);
+        table.add_row([
+            listed.prefix.clone(),
+            record.user.clone(),
+            record.name.clone(),
+            listed.row.status.state.to_string(),
+            hours(gpus),
+            hours(nodes),
+        ]);
+    }
+    let (gpus, nodes) = (hours(all.0), hours(all.1));
+    format!(
+        "{}held without work in all: {gpus} h of GPUs, {nodes} h of nodes\n",
+        fitted(table)
+    )
+}
+
 /// How the program ended or why it did not start, else the scheduler's reason (Slurm's `NonZeroExitCode` says less): other
 /// causes follow from the state.
 fn why(status: &Status) -> String {
-    use CauseKind::{Container, Dependency, Program, Setup};
+    use CauseKind::{Container, Dependency, Idle, Program, Setup};
     let says_more = |cause: &&Cause| {
         // Why a run that may continue does not is in no state.
-        matches!(cause.kind, Program | Container | Setup | Dependency)
+        matches!(cause.kind, Program | Container | Setup | Dependency | Idle)
             || cause.text.contains(NOT_AGAIN)
     };
     let cause = status.cause.as_ref().filter(says_more);

@@ -6,7 +6,7 @@ use super::board::Board;
 use super::figures::share;
 use super::watched::{Gpu, Watched};
 use crate::job::{JobId, RunId};
-use crate::record::{Activity, Event, ExpectedEnd, GpuReading, StepMark};
+use crate::record::{Activity, Event, ExpectedEnd, GpuReading, Held, MemoryForecast, StepMark};
 
 /// The board as one object.
 #[derive(Serialize)]
@@ -31,6 +31,7 @@ struct WatchedRun<'a> {
     events: &'a [Event],
     expected_end: Option<ExpectedEnd>,
     gpus: Vec<WatchedGpu<'a>>,
+    held: Option<&'a Held>,
     io_read_bytes_per_second: Option<u64>,
     io_write_bytes_per_second: Option<u64>,
     job_id: Option<&'a JobId>,
@@ -38,6 +39,7 @@ struct WatchedRun<'a> {
     mem_bytes: Option<u64>,
     mem_file_bytes: Option<u64>,
     mem_oom_kills: Option<u64>,
+    memory_forecast: Option<&'a MemoryForecast>,
     mem_peak_bytes: Option<u64>,
     name: &'a str,
     node: &'a str,
@@ -104,6 +106,7 @@ impl<'a> WatchedRun<'a> {
             events: &view.events,
             expected_end: view.progress.expected_end,
             gpus: run.gpus.iter().map(WatchedGpu::new).collect(),
+            held: view.progress.held.as_ref(),
             io_read_bytes_per_second: rates.io_read_bytes,
             io_write_bytes_per_second: rates.io_write_bytes,
             job_id: view.job_id.as_ref(),
@@ -111,6 +114,7 @@ impl<'a> WatchedRun<'a> {
             mem_bytes: now.mem_used_bytes(),
             mem_file_bytes: now.mem_file_bytes,
             mem_oom_kills: now.mem_oom_kills,
+            memory_forecast: view.progress.memory_forecast.as_ref(),
             mem_peak_bytes: view.usage.mem_peak_bytes,
             name: &view.name,
             node: &view.key.node,

@@ -103,7 +103,10 @@ fn table(board: &Board, width: usize, rows: usize) -> Vec<Line> {
     for (place, run) in board.runs.iter().enumerate().skip(first).take(rows) {
         let text = joined(&|at| (columns[at].0.cell)(board, run));
         let mut row = format!("{text:width$}").stylize();
-        if run.idle_gpus() > 0 || hangs(&run.view.events).is_some() {
+        if run.idle_gpus() > 0
+            || hangs(&run.view.events).is_some()
+            || run.remarks(board.at_ms).next().is_some()
+        {
             row = row.dark_yellow().bold();
         }
         lines.push(vec![if place == selected {
@@ -146,6 +149,8 @@ fn details(board: &Board, run: &Watched, width: usize) -> Vec<Line> {
         held_back.push(format!("OOM kills {kills}").dark_red().bold());
     }
     lines.push(held_back);
+    let remarks = run.remarks(board.at_ms);
+    lines.extend(remarks.map(|text| vec![one_line(&text).dark_yellow().bold()]));
     lines.push(vec![progress(run).stylize()]);
     lines.retain(|line| line.iter().any(|span| !span.content().is_empty()));
     lines.extend(run.gpus.iter().map(gpu_line));

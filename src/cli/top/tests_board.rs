@@ -5,7 +5,8 @@ use super::feed::Picture;
 use crate::job::{JobId, RunId};
 use crate::observe::protocol::RunView;
 use crate::record::{
-    Event, EventKind, GpuFacts, GpuReading, GpuUsage, MeasureKey, Progress, Sample, StepMark, Usage,
+    Event, EventKind, GpuFacts, GpuReading, GpuUsage, Held, MeasureKey, Progress, Sample, StepMark,
+    Usage,
 };
 
 /// When the board was made.
@@ -117,7 +118,15 @@ fn resnet(tick: u64) -> RunView {
         gpus: vec![gpu("GPU-a", 90 - tick, 2), gpu("GPU-b", 0, 0)],
         ..Sample::default()
     };
+    let held = Held {
+        gpu_seconds: 1380.0,
+        since_ms: Some(NOW_MS - 1_380_000),
+        gpus: vec!["GPU-b".into()],
+        ..Held::default()
+    };
     let progress = Progress {
+        held: Some(held),
+
         epochs_announced: Some(90),
         epochs_completed: 3,
         ..Progress::default()

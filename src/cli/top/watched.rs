@@ -131,6 +131,12 @@ impl Watched {
         (!busy.is_empty()).then(|| busy.iter().sum::<f64>() / busy.len() as f64)
     }
 
+    /// What is to be said of it, as its watcher last saw it.
+    pub(super) fn remarks(&self, at_ms: u64) -> impl Iterator<Item = String> {
+        let remarks = self.view.progress.remarks(&self.view.gpus, at_ms, at_ms);
+        remarks.into_iter().map(|(_, text)| text)
+    }
+
     /// GPUs on which no process of the run is.
     pub(super) fn idle_gpus(&self) -> usize {
         let idle = self.gpus.iter().filter(|gpu| gpu.is_idle() == Some(true));

@@ -18,7 +18,9 @@ pub(super) fn families(node: &Node, runs: bool) -> Vec<Family> {
     let mut families = daemon_families(node);
     families.extend(gpu_families(node));
     if runs {
-        families.extend(run_families(&node.live().collect::<Vec<_>>()));
+        let runs = node.live().collect::<Vec<_>>();
+        families.extend(run_families(&runs));
+        families.extend(trouble_families(&runs));
     }
     families
 }
@@ -218,6 +220,45 @@ fn run_families(runs: &[&Watched]) -> Vec<Family> {
             phases,
         ),
         family("dlrun_run_hanging", Gauge, hanging_help, hanging),
+    ]
+}
+
+/// Memory that will not suffice, and what runs hold without work.
+fn trouble_families(runs: &[&Watched]) -> Vec<Family> {
+    let exceeds = runs.iter().filter_map(|watched| {
+        let forecast = watched.record.progress.memory_forecast.as_ref()?;
+        let mut labels = labels(watched);
+        labels.push(("gpu", forecast.gpu.clone().unwrap_or_default()));
+        let value = real(forecast.exceeds?.at_ms) / 1e3;
+        Some(Point { labels, value })
+    });
+    let held_since = runs.iter().flat_map(|watched| {
+        let held = watched.record.progress.held.as_ref();
+        let since = held.and_then(|held| Some((held, held.since_ms?)));
+        since.into_iter().flat_map(move |(held, since_ms)| {
+            // Of CPUs there is one point without a GPU.
+            let none = held.gpus.is_empty().then(String::new);
+            held.gpus.iter().cloned().chain(none).map(move |gpu| {
+                let mut labels = labels(watched);
+                labels.push(("gpu", gpu));
+                let value = real(since_ms) / 1e3;
+                Point { labels, value }
+            })
+        })
+    });
+    vec![
+        family(
+            "dlrun_run_memory_exceeded_timestamp_seconds",
+            Gauge,
+            "When the memory of the run, or of its GPU, will exceed its limit, Unix time.",
+            exceeds,
+        ),
+        family(
+            "dlrun_run_held_since_timestamp_seconds",
+            Gauge,
+            "Since when a GPU of the run, or without GPUs its CPUs, did no work, Unix time.",
+            held_since,
+        ),
     ]
 }
 

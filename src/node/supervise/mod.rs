@@ -10,6 +10,7 @@
 
 mod account;
 mod activity;
+mod annotate;
 mod check;
 mod conditions;
 mod container;
@@ -20,7 +21,9 @@ mod exec;
 mod follow;
 mod gpus;
 mod handover;
+mod held;
 mod link;
+mod memory;
 mod mint;
 mod output;
 mod prepare;

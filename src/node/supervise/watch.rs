@@ -12,11 +12,14 @@ use nix::unistd::Pid;
 
 use super::account::Account;
 use super::activity;
+use super::annotate::Annotator;
 use super::conditions::Seen;
 use super::events;
 use super::follow::{Followed, SPACING};
 use super::handover::{DROP_SIGNALS, Ended, Handover};
+use super::held::Holding;
 use super::link::Link;
+use super::memory::Memory;
 use super::quiet::Quiet;
 use super::ranks::reported;
 use super::sampling::Sampling;
@@ -26,6 +29,7 @@ use super::step::Step;
 use super::writer::{Job, Resumed, Writer};
 use crate::foundation::clock::{self, now_ms};
 use crate::job::{Launcher, OnHang};
+use crate::launch::PlannedResources;
 use crate::observe::client::ClientError;
 use crate::observe::monitor;
 use crate::plan::{hidden_values, masked_line};
@@ -87,6 +91,9 @@ pub(super) struct Watch {
     pub(super) reasons: Vec<String>,
     step: Step,
     quiet: Quiet,
+    holding: Holding,
+    memory: Memory,
+    annotator: Annotator,
     /// Says that another number of nodes was asked for.
     scaled: Option<Receiver<()>>,
     followed: Followed,
@@ -222,6 +229,15 @@ impl Watch {
             link: Link::to(socket, known, handover.started_at_ms),
             reasons: Vec::new(),
             quiet: Quiet::new(hang_after, longest_pause.max(record_pause)),
+            holding: Holding::new(
+                plan.map(|plan| plan.idle).unwrap_or_default(),
+                longest_pause.max(record_pause),
+            ),
+            memory: Memory::default(),
+            annotator: Annotator::new(
+                plan.filter(|_| handover.context.is_batch_node())
+                    .map_or(0, |plan| plan.comment_seconds),
+            ),
             scaled: wait_for_scale(&handover),
             step: Step::new(handover.step, handover.command, KILL_WAIT),
             followed: Followed::open(&handover),
@@ -279,6 +295,11 @@ impl Watch {
         let events = former.as_ref().map(|former| &former.record.events);
         self.quiet
             .take_over(events.is_some_and(|events| hangs(events).is_some()));
+        let progress = former.as_ref().map(|former| &former.record.progress);
+        self.holding
+            .take_over(progress.and_then(|progress| progress.held.as_ref()));
+        self.memory
+            .take_over(progress.and_then(|progress| progress.memory_forecast.as_ref()));
         self.before = former.map(|former| former.record.progress);
     }
 
@@ -347,6 +368,7 @@ impl Watch {
             self.step.due(now),
             place.then(|| now + PLACE_PAUSE),
             self.scaled.as_ref().map(|_| now + SCALE_PAUSE),
+            self.annotator.due(),
             // Without word from the kernel the output is looked at in the rhythm of the samples.
             self.followed.is_unannounced().then(|| {
                 now + if self.is_young(now) {
@@ -374,6 +396,7 @@ impl Watch {
         }
         self.tend_step(now);
         self.tend_scale();
+        self.tend_comment(now);
         if let Some(sample) = self.sampling.tick(now) {
             self.add(sample);
         }
@@ -384,11 +407,24 @@ impl Watch {
         }
         if self.activity.is_due(now) {
             self.look_at_activity(NodeState::Running, None);
+            // What the daemon reads is known when the record is written.
+            if self.sampling.is_on() {
+                self.look_at_memory();
+            }
         }
         if self.record_due.is_due(now) {
             self.update();
             self.look_for_hang(now);
+            self.look_at_what_it_holds(now);
+            self.look_at_memory();
             self.write_record(NodeState::Running, None);
+        }
+    }
+
+    fn tend_comment(&mut self, now: Instant) {
+        if self.annotator.due().is_some_and(|due| now >= due) {
+            let progress = self.progress(NodeState::Running);
+            self.annotator.tend(&progress, now);
         }
     }
 
@@ -430,6 +466,37 @@ impl Watch {
             self.step.end(now);
         } else {
             self.account.note(EventKind::Hang, text);
+        }
+    }
+
+    /// Whether its memory will exceed what it may have.
+    fn look_at_memory(&mut self) {
+        let record = self.record(NodeState::Running, None);
+        let context = &self.handover.context;
+        let resources = context.plan.as_ref().map(|plan| &plan.resources);
+        let asked = resources.and_then(PlannedResources::memory_on_node);
+        let limit = asked.or_else(|| monitor::memory_limit(self.handover.command.pid));
+        let limit = limit.into_iter().chain(record.host.mem_total_bytes).min();
+        let walltime = resources.and_then(|resources| resources.walltime);
+        let ends = [
+            context.time_limit.map(|(end, _)| end.saturating_mul(1000)),
+            walltime.map(|limit| record.started_at_ms.saturating_add(limit.0 * 1000)),
+            record.progress.expected_end.map(|end| end.latest_ms),
+        ];
+        let end_ms = ends.into_iter().flatten().min();
+        self.memory.look(&record, limit, end_ms);
+    }
+
+    /// What it holds without using it is noted, and the run is ended where the site says so.
+    fn look_at_what_it_holds(&mut self, now: Instant) {
+        let record = self.record(NodeState::Running, None);
+        let resources = self.handover.context.plan.as_ref();
+        let resources = resources.map(|plan| &plan.resources);
+        let has_gpus = resources.is_some_and(|it| it.gpus_on_node().is_some());
+        let is_alone = resources.is_some_and(|it| it.nodes == 1 && it.spares == 0);
+        if let Some(why) = self.holding.look(&record, has_gpus, is_alone) {
+            self.account.note(EventKind::IdleEnded, why);
+            self.step.end(now);
         }
     }
 
@@ -644,6 +711,7 @@ impl Watch {
             ..NodeRecord::begun(key, job_id, handover.started_at_ms, host)
         };
         self.account.fill(&mut record);
+        record.progress.memory_forecast = self.memory.known(&record);
         record.events.extend(reported.lost);
         record
     }
@@ -686,6 +754,7 @@ impl Watch {
         let plan = self.handover.context.plan.as_ref();
         let planned = plan.and_then(|plan| plan.workload.epochs);
         progress.activity = self.activity.known();
+        progress.held = self.holding.known(state == NodeState::Running);
         progress.expected_end = progress
             .expect_end(planned, now_ms())
             .filter(|_| state == NodeState::Running && is_counted);

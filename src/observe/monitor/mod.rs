@@ -28,6 +28,7 @@ mod tree;
 
 pub use baseline::Baseline;
 pub use cgroup::JobCgroup;
+pub(crate) use cgroup::memory_limit;
 pub use conditions::{affinity, cpus_effective, memory_available, node_cpu_us, storage_class};
 pub use contained::runs_in_container;
 pub use cpu_place::by_place;

@@ -51,6 +51,13 @@ fn full(table: Table) -> Map<String, Value> {
                 let phases = json!([{ "phase": "training", "seconds": 90.0, "share": 0.9 }]);
                 json!({ "pattern": pattern, "phases": phases, "phase": "training" })
             }
+            ("memory_forecast", _) => {
+                let end = json!({ "at_ms": 9, "earliest_ms": 8, "latest_ms": 10 });
+                json!({ "limit_bytes": 64, "made_at_ms": 5, "first": end, "exceeds": end, "exceeded_at_ms": 9 })
+            }
+            ("held", _) => {
+                json!({ "gpu_seconds": 1200.0, "node_seconds": 600.0, "since_ms": 7, "gpus": ["GPU-1"], "warns": true })
+            }
             ("phases", _) => json!([]),
             ("metrics" | "last_metrics", _) => json!({ "loss": 0.5, "acc": null }),
             ("gaps", _) => json!([{ "from_ms": 1, "to_ms": 2, "why": "stopped" }]),
@@ -130,6 +137,9 @@ fn is_derived(table: Table, name: &str) -> bool {
                 "iteration_seconds",
                 "iteration_source",
                 "phases",
+                // In `held`.
+                "held_gpu_seconds",
+                "held_node_seconds",
             ];
             ["name", "user"].contains(&name)
                 || conditions.contains(&name)

@@ -17,6 +17,18 @@ pub struct Filter {
     pub name: Option<String>,
     /// Only those in one of these states; empty for any.
     pub states: Vec<JobState>,
+    /// Only those that held GPUs or CPUs without work, the longest first: by hours of GPUs, then of nodes.
+    pub held: bool,
+}
+
+/// Sums over the measurements of a run: time of GPUs, and of nodes, without work.
+const HELD: [&str; 2] = ["gpu_seconds", "node_seconds"];
+
+fn held_sum(figure: &str) -> String {
+    format!(
+        "(SELECT coalesce(sum(node.held ->> '$.{figure}'), 0.0) FROM attempt JOIN node ON node.attempt = attempt.id
+          WHERE attempt.run = run.id)"
+    )
 }
 
 /// What somebody meant by a name.
@@ -37,16 +49,38 @@ impl Store {
     /// `StoreFault::Busy`, `StoreFault::Damaged`, `StoreFault::Query`; so for all that reads.
     pub fn list(&self, limit: usize, filter: &Filter) -> Result<Vec<RunRow>, StoreError> {
         // A `+` keeps a column from being looked up: the order by time is worth more.
-        let rest = "FROM run
-             WHERE (?2 IS NULL OR +name = ?2) AND (?3 = '' OR instr(?3, ' ' || state || ' '))
-             ORDER BY submitted_at_ms DESC, run_id DESC LIMIT ?1";
+        let [gpus, nodes] = HELD.map(held_sum);
+        let (only, first) = match filter.held {
+            false => (String::new(), String::new()),
+            true => (
+                format!("AND {gpus} + {nodes} > 0"),
+                format!("{gpus} DESC, {nodes} DESC,"),
+            ),
+        };
+        let rest = format!(
+            "FROM run
+             WHERE (?2 IS NULL OR +name = ?2) AND (?3 = '' OR instr(?3, ' ' || state || ' ')) {only}
+             ORDER BY {first} submitted_at_ms DESC, run_id DESC LIMIT ?1"
+        );
         let states: String = filter
             .states
             .iter()
             .map(|state| format!(" {state} "))
             .collect();
         let values = params![integer(limit as u64), filter.name, states];
-        self.records(Table::Runs, rest, values)
+        self.records(Table::Runs, &rest, values)
+    }
+
+    /// Time of GPUs and time of nodes that a run held without work, in seconds, over all its starts and nodes.
+    ///
+    /// # Errors
+    /// As [`Store::list`].
+    pub fn held(&self, run_id: &RunId) -> Result<(f64, f64), StoreError> {
+        let [gpus, nodes] = HELD.map(held_sum);
+        let sql = format!("SELECT {gpus}, {nodes} FROM run WHERE run_id = ?1");
+        let row = |row: &rusqlite::Row<'_>| Ok((row.get(0)?, row.get(1)?));
+        let found = self.rows(&sql, [run_id.as_str()], row)?;
+        Ok(found.into_iter().next().unwrap_or_default())
     }
 
     /// One run.

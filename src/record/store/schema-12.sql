@@ -72,5 +72,11 @@ ALTER TABLE node ADD COLUMN trial TEXT;
 -- Rhythm and phases.
 ALTER TABLE node ADD COLUMN activity TEXT;
 
+-- What was held without work.
+ALTER TABLE node ADD COLUMN held TEXT;
+
+-- When memory was expected to exceed its limit, and when it did.
+ALTER TABLE node ADD COLUMN memory_forecast TEXT;
+
 -- Share of the time of steps in which they waited for data, as the program states it.
 ALTER TABLE node ADD COLUMN step_data_wait_ratio REAL;

@@ -432,6 +432,14 @@ columns! {
         iteration_source: Optional TEXT from "node.activity ->> '$.iteration.source'";
         /// Time of each phase: objects with `phase`, `seconds` and `share`.
         phases: Optional JSON from "node.activity -> '$.phases'";
+        /// When its memory was expected to exceed its limit, and when it did, as in `record.json`.
+        memory_forecast: Optional JSON in "/record/progress";
+        /// What was held without work, as in `record.json`.
+        held: Optional JSON in "/record/progress";
+        /// Time without work of each GPU, added up over GPUs; pauses shorter than `idle.advice_minutes` left out.
+        held_gpu_seconds: Optional REAL from "CAST(node.held ->> '$.gpu_seconds' AS REAL)";
+        /// Time in which all GPUs, or without GPUs the CPUs, did no work, likewise.
+        held_node_seconds: Optional REAL from "CAST(node.held ->> '$.node_seconds' AS REAL)";
     }
     TIMINGS of "timing" in "" {
         /// Position of the epoch in this measurement, from 0; a program may start its numbers again.

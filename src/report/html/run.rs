@@ -164,6 +164,18 @@ fn used(figures: &mut Figures, run: &Run) {
     figures.add("written", sum(|node| node.io_write_bytes), "to storage");
     figures.add("GPUs busy", busy, &gpus);
     figures.add("idle GPUs", idle, "given and never used");
+    let held = run.nodes.iter();
+    let held = held.filter_map(|node| node.record.progress.held.as_ref());
+    let [gpus_held, nodes_held] = held.fold([0.0, 0.0], |sums, held| {
+        [sums[0] + held.gpu_seconds, sums[1] + held.node_seconds]
+    });
+    let long = |seconds: f64| (seconds > 0.0).then(|| duration(seconds));
+    figures.add("GPUs without work", long(gpus_held), "added up over GPUs");
+    figures.add(
+        "nodes without work",
+        long(nodes_held),
+        "added up over nodes",
+    );
     figures.add("GPU energy", energy, "nothing else is measured");
 }
 

@@ -126,6 +126,10 @@ impl Scheduler for Slurm {
         Some(nodes::exclude(&self.commands, job, nodes))
     }
 
+    fn annotate(&self, job: &str, text: &str) -> Option<Result<bool, SchedulerError>> {
+        Some(standing::annotate(&self.commands, job, text))
+    }
+
     fn resize(&self, job: &JobId, nodes: u32) -> Option<Result<(), SchedulerError>> {
         let what = format!("give job {job} {nodes} nodes");
         Some(standing::update(

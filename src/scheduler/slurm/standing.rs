@@ -25,6 +25,35 @@ pub(super) fn update(
     scontrol(slurm, &["update", &job, &value], what)
 }
 
+/// What dlrun's comments begin with.
+const OURS: &str = "dlrun: ";
+
+/// Writes the job's comment, unless it has one that is not dlrun's.
+pub(super) fn annotate(slurm: &Commands, job: &str, text: &str) -> Result<bool, SchedulerError> {
+    let Some(record) = shown(slurm, ["job", job]) else {
+        return scontrol(slurm, &["show", "job", job], &format!("show job {job}")).map(|()| true);
+    };
+    if !is_free(&record) {
+        return Ok(false);
+    }
+    let words = [
+        "update".to_owned(),
+        format!("JobId={job}"),
+        format!("Comment={text}"),
+    ];
+    let words = words.each_ref().map(String::as_str);
+    scontrol(slurm, &words, &format!("write the comment of job {job}")).map(|()| true)
+}
+
+/// Slurm leaves the key out where there is no comment.
+fn is_free(record: &str) -> bool {
+    let pairs = scontrol_pairs(record);
+    let comment = pairs.iter().find(|(key, _)| *key == "Comment");
+    comment.is_none_or(|(_, text)| {
+        text.is_empty() || *text == "(null)" || format!("{text} ").starts_with(OURS)
+    })
+}
+
 /// What `scontrol` prints of something; `None`: it gives no answer.
 pub(super) fn shown(slurm: &Commands, words: [&str; 2]) -> Option<String> {
     let ran = slurm
@@ -76,6 +105,22 @@ fn read(record: &str) -> Option<Standing> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn comment_of_the_user_is_not_free_and_dlruns_own_is() {
+        let record = |comment: &str| format!("JobId=7 JobName=a {comment} Power=");
+        for free in [
+            "",
+            "Comment=",
+            "Comment=(null)",
+            "Comment=dlrun: training, 3 of 9 epochs",
+        ] {
+            assert!(is_free(&record(free)), "{free}");
+        }
+        for own in ["Comment=paper", "Comment=my dlrun: x", "Comment=dlrunner"] {
+            assert!(!is_free(&record(own)), "{own}");
+        }
+    }
 
     #[test]
     fn a_job_that_makes_room_is_seen() {

@@ -4,6 +4,7 @@ mod apart;
 mod arrays;
 mod bench;
 pub(crate) mod cluster;
+mod comment;
 mod containers;
 mod convert;
 mod daemon;

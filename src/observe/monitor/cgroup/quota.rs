@@ -22,6 +22,18 @@ pub(crate) fn memory_left(pid: u32) -> Option<u64> {
     memory_left_in(Path::new("/proc"), pid)
 }
 
+/// The smallest memory limit of all cgroups around a process, in bytes. `None`: there is none, or it is not seen from here.
+pub(crate) fn memory_limit(pid: u32) -> Option<u64> {
+    let limit = |directory: &Path| {
+        MEMORY.iter().find_map(|(limit, ..)| {
+            let text = std::fs::read_to_string(directory.join(limit)).ok()?;
+            // In v1 no limit is a number near 2^63.
+            text.trim().parse().ok().filter(|limit| *limit < 1 << 60)
+        })
+    };
+    limits(Path::new("/proc"), pid, "memory", limit).min()
+}
+
 fn memory_left_in(proc: &Path, pid: u32) -> Option<u64> {
     limits(proc, pid, "memory", left_in).min()
 }

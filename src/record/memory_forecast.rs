@@ -1,0 +1,53 @@
+//! When the memory of a run that grows steadily will exceed its limit.
+
+use serde::{Deserialize, Serialize};
+
+use super::ExpectedEnd;
+use crate::foundation::units::{Bytes, display_seconds};
+
+/// A forecast from the samples of a run on a node, and what came of it.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+pub struct MemoryForecast {
+    /// UUID of the GPU whose memory it is about; `None`: the main memory of the node.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub gpu: Option<String>,
+    /// The limit: what the job asked for, else that of its cgroup; the node's memory where that is less; all memory of a GPU.
+    pub limit_bytes: u64,
+    /// When it was first forecast, in Unix milliseconds UTC.
+    pub made_at_ms: u64,
+    /// What was forecast then: when the limit is exceeded.
+    pub first: ExpectedEnd,
+    /// What is forecast now; `None`: nothing any more.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub exceeds: Option<ExpectedEnd>,
+    /// When it was seen to have come, in Unix milliseconds UTC: the memory was over the limit, or the kernel had killed a process for it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub exceeded_at_ms: Option<u64>,
+}
+
+impl MemoryForecast {
+    /// `memory will exceed the limit of 64GiB in about 40 min (35 min to 47 min)`; `None` where nothing is forecast.
+    #[must_use]
+    pub fn text(&self, now_ms: u64) -> Option<String> {
+        let end = self.exceeds.filter(|_| self.exceeded_at_ms.is_none())?;
+        #[expect(clippy::cast_precision_loss, reason = "milliseconds of a run")]
+        let left = |at_ms: u64| display_seconds(at_ms.saturating_sub(now_ms) as f64 / 1e3);
+        Some(format!(
+            "{} will exceed the limit of {} in about {} ({} to {})",
+            self.what(),
+            Bytes(self.limit_bytes),
+            left(end.at_ms),
+            left(end.earliest_ms),
+            left(end.latest_ms)
+        ))
+    }
+
+    /// Whose memory it is.
+    #[must_use]
+    pub fn what(&self) -> String {
+        self.gpu
+            .as_ref()
+            .map_or_else(|| "memory".to_owned(), |gpu| format!("memory of GPU {gpu}"))
+    }
+}
