@@ -2,12 +2,14 @@
 //! with ([`Stopping`]), and what is known of all ([`Study`]), which follows from a journal alone. Pure; `docs/sweep.md` has the keys.
 
 mod document;
+mod importance;
 mod sampler;
 mod space;
 mod stopping;
 mod study;
 
 pub use document::{Metric, SamplerKind, StopRule, Sweep, parse};
+pub use importance::importance;
 pub use sampler::Sampler;
 pub use space::{Kind, Parameter, Values};
 pub use stopping::Stopping;

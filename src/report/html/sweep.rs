@@ -1,7 +1,7 @@
 //! A sweep as a page: how the best came about, the metric over each parameter, and all trials.
 
 use super::{Html, head, table};
-use crate::learn::sweep::{Parameter, Study, Sweep, Trial};
+use crate::learn::sweep::{Parameter, Study, Sweep, Trial, importance};
 use crate::report::chart::panel::{Panel, Shape, axis_below, polyline};
 use crate::report::chart::ticks::{Ticks, values};
 use crate::report::chart::{HEIGHT, WIDTH};
@@ -127,12 +127,18 @@ fn parameters(html: &mut Html, sweep: &Sweep, trials: &[Trial<'_>]) {
             |trial: &Trial<'_>| Some((parameter.part_of_trial(trial.values)?, value_of(trial)?));
         let points: Vec<(f64, f64)> = trials.iter().filter_map(place).collect();
         if points.len() > 1 {
-            points_over(html, sweep, parameter, &points);
+            let share = importance(sweep, parameter, trials);
+            points_over(html, sweep, (parameter, share), &points);
         }
     }
 }
 
-fn points_over(html: &mut Html, sweep: &Sweep, parameter: &Parameter, points: &[(f64, f64)]) {
+fn points_over(
+    html: &mut Html,
+    sweep: &Sweep,
+    (parameter, share): (&Parameter, Option<f64>),
+    points: &[(f64, f64)],
+) {
     let ticks = values_of(points.iter().map(|(_, value)| *value));
     let path = points.iter().map(|(part, value)| {
         let (x, y) = (part * WIDTH, (1.0 - ticks.place(*value)) * HEIGHT);
@@ -143,7 +149,9 @@ fn points_over(html: &mut Html, sweep: &Sweep, parameter: &Parameter, points: &[
         path: path.collect(),
     };
     let marks = parameter.marks();
-    let summary = counted(points.len() as u64, "trial");
+    let share = share.map(|share| format!(", importance {:.0}%", share * 100.0));
+    let trials = counted(points.len() as u64, "trial");
+    let summary = trials + &share.unwrap_or_default();
     drawing(
         html,
         &parameter.name,

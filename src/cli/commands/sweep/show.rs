@@ -1,5 +1,7 @@
 //! `dlrun sweep show`: the trials of a sweep, best first.
 
+use std::collections::BTreeMap;
+
 use serde::Serialize;
 
 use crate::app::error::{Error, Kind, failure};
@@ -10,7 +12,7 @@ use crate::cli::args::SweepShow;
 use crate::cli::table::{fitted, or_dash, table};
 use crate::foundation::clock::now_ms;
 use crate::foundation::units::{counted, display_seconds};
-use crate::learn::sweep::{Outcome, Study, Sweep, Trial, Values, parse};
+use crate::learn::sweep::{Outcome, Parameter, Study, Sweep, Trial, Values, importance, parse};
 use crate::report::sweep_page;
 
 /// Trials that a terminal is shown.
@@ -29,6 +31,8 @@ pub(crate) struct ShownSweep<'a> {
     node_hours: f64,
     /// The number of the best trial; null: none came to a value.
     best: Option<usize>,
+    /// By parameter the share of the variance of the trials' ranks that goes with it alone, 0 to 1; null: too few trials.
+    importance: BTreeMap<&'a str, Option<f64>>,
     /// All trials that were begun, best first.
     trials: Vec<ShownTrial<'a>>,
     records: String,
@@ -123,6 +127,7 @@ pub(super) fn print(session: &Session, sweep: &Sweep, dir: &StudyDir<Study>) -> 
         trials_planned: sweep.trials,
         node_hours: study.node_hours(),
         best: best.as_ref().map(|trial| trial.number + 1),
+        importance: importances(sweep, &trials).collect(),
         trials: trials
             .iter()
             .map(|trial| ShownTrial {
@@ -137,6 +142,29 @@ pub(super) fn print(session: &Session, sweep: &Sweep, dir: &StudyDir<Study>) -> 
     session
         .output
         .sentences(&answer, &shown(sweep, study, &trials))
+}
+
+/// Each parameter with its importance.
+fn importances<'a>(
+    sweep: &'a Sweep,
+    trials: &[Trial<'_>],
+) -> impl Iterator<Item = (&'a str, Option<f64>)> {
+    sweep.space.iter().map(|parameter| {
+        let share = importance(sweep, parameter, trials);
+        (parameter.name.as_str(), share)
+    })
+}
+
+/// `importance: lr 62%, momentum unknown`; nothing where nothing is known.
+fn importance_text(sweep: &Sweep, trials: &[Trial<'_>]) -> Option<String> {
+    let shares: Vec<Option<f64>> = importances(sweep, trials).map(|(_, share)| share).collect();
+    let text = |(parameter, share): (&Parameter, &Option<f64>)| match share {
+        Some(share) => format!("{} {:.0}%", parameter.short, share * 100.0),
+        None => format!("{} unknown", parameter.short),
+    };
+    let texts: Vec<String> = sweep.space.iter().zip(&shares).map(text).collect();
+    let is_known = shares.iter().any(Option::is_some);
+    is_known.then(|| format!("importance: {}\n", texts.join(", ")))
 }
 
 fn shown(sweep: &Sweep, study: &Study, trials: &[Trial<'_>]) -> String {
@@ -160,14 +188,16 @@ fn shown(sweep: &Sweep, study: &Study, trials: &[Trial<'_>]) -> String {
     );
     match study.best(&sweep.metric) {
         Some(best) => text.push_str(&format!(
-            "best: trial {} with {} {}: {}\n\n",
+            "best: trial {} with {} {}: {}\n",
             best.number + 1,
             sweep.metric.name,
             or_dash(best.outcome.and_then(|outcome| outcome.value)),
             sweep.label(best.values)
         )),
-        None => text.push_str("no trial has a value yet\n\n"),
+        None => text.push_str("no trial has a value yet\n"),
     }
+    text.push_str(&importance_text(sweep, trials).unwrap_or_default());
+    text.push('\n');
     let mut rows = table();
     let names = sweep
         .space
