@@ -801,7 +801,7 @@ fn a_job_that_waits_is_found_though_its_client_was_killed() {
     );
     user.set("PATH", &path);
     let later = "begin = \"2100-01-01T00:00\"";
-    for (name, rest) in [("one", ""), ("many", "array = \"0-3\"")] {
+    for (name, rest) in [("unheard", ""), ("unheard-array", "array = \"0-3\"")] {
         let file = user.job(name, &argv(&["true"]), &format!("{later}\n{rest}"));
         assert_ne!(user.dlrun(&["submit".as_ref(), file.as_os_str()]).code, 0);
         let row = user.list().remove(0);
