@@ -355,3 +355,27 @@ fn job_without_a_written_id_is_found_by_its_marks() {
         env.jobs().join("job-4711.out").to_str().expect("text")
     );
 }
+
+#[test]
+fn a_run_is_watched_until_it_is_over() {
+    let env = TestEnv::new();
+    let file = env.job("until [ -e go ]; do sleep 0.1; done", "");
+    let id = env.submit(&file);
+    let watching = env.dlrun(["show", &id, "--watch=2", "--json"]).start();
+    wait_for("it to run", || {
+        env.show(&id)["status"]["state"] == "running"
+    });
+    std::thread::sleep(std::time::Duration::from_secs(3));
+    env.write("go", "");
+    let seen = watching.finish().code(0);
+    let states: Vec<Value> = seen
+        .text()
+        .lines()
+        .map(|line| {
+            serde_json::from_str::<Value>(line).expect("JSON")["result"]["status"]["state"].take()
+        })
+        .collect();
+    assert_eq!(states.last(), Some(&"completed".into()));
+    assert!(states.contains(&"running".into()), "{states:?}");
+    let _ = env.dlrun(["show", &id, "--watch=1"]).run().code(64);
+}

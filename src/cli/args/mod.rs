@@ -311,6 +311,10 @@ pub(crate) struct Show {
     /// A run of this database, as `dlrun import --store` makes it, instead of your own
     #[arg(long, value_name = "DB", value_hint = ValueHint::FilePath, conflicts_with = "history")]
     pub(crate) store: Option<PathBuf>,
+    /// Show it again every so many seconds until the run is over [default: 10]
+    #[arg(long, value_name = "SECONDS", num_args = 0..=1, require_equals = true, default_missing_value = "10",
+        value_parser = clap::value_parser!(u64).range(2..=86_400), conflicts_with_all = ["store", "history"])]
+    pub(crate) watch: Option<u64>,
 }
 
 const DOCTOR: &str = "Check what works here and what does not; exit code 78 if something fails

@@ -1,5 +1,7 @@
 //! `dlrun show`: all that is known of a run.
 
+use std::time::Duration;
+
 use serde::Serialize;
 
 use crate::app::error::Error;
@@ -28,6 +30,17 @@ pub(crate) struct ShownRun<'a> {
 
 /// Runs the verb.
 pub(crate) fn run(session: &Session, args: &Show) -> Result<u8, Error> {
+    loop {
+        let (code, is_over) = show(session, args)?;
+        match args.watch.filter(|_| !is_over) {
+            Some(seconds) => std::thread::sleep(Duration::from_secs(seconds)),
+            None => return Ok(code),
+        }
+    }
+}
+
+/// Shows it once; also says whether the run is over.
+fn show(session: &Session, args: &Show) -> Result<(u8, bool), Error> {
     let store = args.store.as_deref();
     let mut shown = look_at_run(session, &args.run, args.element, store, args.history)?;
     let Some(dir) = &shown.dir else {
@@ -38,7 +51,7 @@ pub(crate) fn run(session: &Session, args: &Show) -> Result<u8, Error> {
             overrides: None,
         };
         let text = summary::to_text(&shown.tracked, None) + &elements::attempts_table(&shown);
-        return session.answer(&answer, &text);
+        return Ok((session.answer(&answer, &text)?, true));
     };
     let insight = insight::read(session, dir, &mut shown.tracked);
     let given = shown.overrides.iter();
@@ -51,5 +64,9 @@ pub(crate) fn run(session: &Session, args: &Show) -> Result<u8, Error> {
         insight: Some(&insight),
         overrides: Some(&shown.overrides),
     };
-    session.answer(&answer, &text)
+    if args.watch.is_some() && !session.output.json {
+        session.output.clear()?;
+    }
+    let is_over = shown.tracked.status.state.is_final();
+    Ok((session.answer(&answer, &text)?, is_over))
 }
