@@ -134,10 +134,9 @@ impl Output {
 
     /// Empties the screen, where standard output is one.
     pub(crate) fn clear(&self) -> Result<(), Error> {
-        let is_dumb = std::env::var_os("TERM").is_none_or(|term| term == "dumb");
-        match terminal_columns().filter(|_| !is_dumb) {
-            Some(_) => self.raw(b"\x1b[2J\x1b[H"),
-            None => Ok(()),
+        match self.lively && io::stdout().is_terminal() {
+            true => self.raw(b"\x1b[2J\x1b[H"),
+            false => Ok(()),
         }
     }
 

@@ -64,7 +64,7 @@ fn show(session: &Session, args: &Show) -> Result<(u8, bool), Error> {
         insight: Some(&insight),
         overrides: Some(&shown.overrides),
     };
-    if args.watch.is_some() && !session.output.json {
+    if args.watch.is_some() {
         session.output.clear()?;
     }
     let is_over = shown.tracked.status.state.is_final();
