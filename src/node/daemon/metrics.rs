@@ -315,3 +315,64 @@ fn replace(path: &Path, families: &[Family]) -> io::Result<()> {
     writer.flush()?;
     fs::rename(&beside, path)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::node::daemon::watched::{Memory, watched};
+    use crate::record::{ExpectedEnd, Held, MemoryForecast};
+
+    /// The points of the run: the GPU and the value of each.
+    fn points(watched: &Watched, name: &str) -> Vec<(String, f64)> {
+        let mut families = run_families(&[watched]);
+        families.extend(trouble_families(&[watched]));
+        let family = families.into_iter().find(|family| family.name == name);
+        let points = family.expect("it is among them").points.into_iter();
+        let gpu = |(name, value): &(&str, String)| (*name == "gpu").then(|| value.clone());
+        points
+            .map(|point| {
+                let gpu = point.labels.iter().find_map(gpu);
+                (gpu.unwrap_or_default(), point.value)
+            })
+            .collect()
+    }
+
+    #[test]
+    fn what_is_wrong_with_a_run_has_its_points() {
+        let mut watched = watched(Memory::default());
+        let (held, memory) = (
+            "dlrun_run_held_since_timestamp_seconds",
+            "dlrun_run_memory_exceeded_timestamp_seconds",
+        );
+        assert_eq!(points(&watched, held), []);
+        assert_eq!(points(&watched, memory), []);
+        assert_eq!(points(&watched, "dlrun_run_hanging")[0].1, 0.0);
+        let end = ExpectedEnd {
+            at_ms: 90_000,
+            earliest_ms: 80_000,
+            latest_ms: 99_000,
+        };
+        let progress = &mut watched.record.progress;
+        progress.held = Some(Held {
+            since_ms: Some(60_500),
+            ..Held::default()
+        });
+        progress.memory_forecast = Some(MemoryForecast {
+            gpu: Some("GPU-b".into()),
+            limit_bytes: 1,
+            made_at_ms: 1,
+            first: end,
+            exceeds: Some(end),
+            exceeded_at_ms: None,
+        });
+        assert_eq!(points(&watched, held), [(String::new(), 60.5)]);
+        assert_eq!(points(&watched, memory), [("GPU-b".to_owned(), 90.0)]);
+        let progress = &mut watched.record.progress;
+        let gpus = progress.held.as_mut().map(|held| &mut held.gpus);
+        gpus.expect("held").extend(["GPU-a".into(), "GPU-b".into()]);
+        progress.memory_forecast.as_mut().expect("made").exceeds = None;
+        let both = [("GPU-a".to_owned(), 60.5), ("GPU-b".to_owned(), 60.5)];
+        assert_eq!(points(&watched, held), both);
+        assert_eq!(points(&watched, memory), []);
+    }
+}

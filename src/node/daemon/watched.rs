@@ -393,6 +393,21 @@ fn facts_of(gpus: &GpuReport, uuid: &str) -> Option<GpuFacts> {
     Some((*gpu.facts).clone())
 }
 
+/// A run of a process that does not live.
+#[cfg(test)]
+pub(super) fn watched(memory: Memory) -> Watched {
+    let text = include_str!("../../../tests/fixtures/protocol/v1/request-register.json");
+    let Ok(crate::observe::protocol::Request::Register(registration)) = serde_json::from_str(text)
+    else {
+        panic!("a registration")
+    };
+    let nobody = Process {
+        pid: u32::MAX,
+        start_time_ticks: 1,
+    };
+    Watched::new(70_000, nobody, registration.record, memory, Duration::ZERO)
+}
+
 #[cfg(test)]
 mod tests {
     use std::os::unix::process::CommandExt;
@@ -401,20 +416,7 @@ mod tests {
 
     use super::*;
     use crate::observe::monitor::{GpuCondition, GpuProcess, GpuRead};
-    use crate::observe::protocol::Request;
     use crate::record::GpuReading;
-
-    fn watched(memory: Memory) -> Watched {
-        let text = include_str!("../../../tests/fixtures/protocol/v1/request-register.json");
-        let Ok(Request::Register(registration)) = serde_json::from_str(text) else {
-            panic!("a registration")
-        };
-        let nobody = Process {
-            pid: u32::MAX,
-            start_time_ticks: 1,
-        };
-        Watched::new(70_000, nobody, registration.record, memory, Duration::ZERO)
-    }
 
     #[test]
     fn pid_of_a_supervisor_that_passed_on_brings_no_children() {
