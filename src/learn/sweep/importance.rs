@@ -9,7 +9,7 @@ use super::study::Trial;
 /// With fewer trials nothing can be said.
 const LEAST_TRIALS: usize = 20;
 /// Groups of a range, of as many trials each.
-const GROUPS: usize = 4;
+const GROUPS: f64 = 4.0;
 
 /// Of the variance of the trials' ranks the share that lies between groups of alike values of the parameter: each value of a list,
 /// each fourth of the trials of a range. 0 to 1, corrected for chance (epsilon squared; Kelley, PNAS 1935). Trials that were stopped early
@@ -28,9 +28,10 @@ pub fn importance(sweep: &Sweep, parameter: &Parameter, trials: &[Trial<'_>]) ->
 fn share_between(points: &[(f64, f64)], is_choice: bool) -> Option<f64> {
     let parts = ranks(points.iter().map(|point| point.0));
     let costs = ranks(points.iter().map(|point| point.1));
+    // Which groups are one, not in which order they are, is of interest.
     let group = |rank: f64| match is_choice {
         true => rank.to_bits(),
-        false => (rank / points.len() as f64 * GROUPS as f64) as u64,
+        false => (rank / points.len() as f64 * GROUPS).floor().to_bits(),
     };
     let mut groups: BTreeMap<u64, Vec<f64>> = BTreeMap::new();
     for (part, cost) in parts.iter().zip(&costs) {
