@@ -15,7 +15,7 @@ pub(crate) fn annotate(session: &Session, text: &str) -> Result<u8, Error> {
         Some(true) => Ok(0),
         Some(false) => Err(failure!(
             NotPermitted,
-            "job {job} has a comment of its user's"
+            "job {job} has a comment set by its user"
         )),
     }
 }

@@ -6,25 +6,22 @@ use crate::cli::table::Rows;
 use crate::foundation::clock::now_ms;
 use crate::foundation::units::{Bytes, display_seconds};
 use crate::record::{
-    Activity, EventKind, ExitStatus, Iteration, IterationSource, MemoryForecast, NodeRecord,
-    Pattern, PatternKind, Phase, PhaseTime,
+    Activity, Iteration, IterationSource, MemoryForecast, NodeRecord, Pattern, PatternKind, Phase,
+    PhaseTime,
 };
 
 /// Phases that took less of the time are left out, 0 to 1.
 const LEAST_SHARE: f64 = 0.005;
 
 /// Rows of the node whose log is followed, else of the first.
-pub(crate) fn add_rows(nodes: &[NodeRecord], rows: &mut Rows) {
+pub(crate) fn add_rows(nodes: &[NodeRecord], is_running: bool, rows: &mut Rows) {
     for node in nodes {
-        for (warns, text) in node.remarks(now_ms()) {
+        // A record whose last writing was lost still says that it runs.
+        let remarks = is_running.then(|| node.remarks(now_ms()));
+        for (warns, text) in remarks.unwrap_or_default() {
             let name = if warns { "warning" } else { "advice" };
             rows.add(of_node(name, node, nodes), text);
         }
-        let mut events = node.events.iter();
-        let ended = events.find(|event| event.kind == EventKind::IdleEnded);
-        // Otherwise it is the cause of its end.
-        let ended = ended.filter(|_| node.exit.is_some_and(ExitStatus::is_success));
-        rows.add_known("idle", ended.map(|event| event.detail.as_str()));
         let forecast = node.progress.memory_forecast.as_ref();
         let came = forecast.filter(|forecast| forecast.exceeds.is_none());
         rows.add_known(
@@ -62,8 +59,8 @@ pub(crate) fn add_rows(nodes: &[NodeRecord], rows: &mut Rows) {
 fn scored_text(forecast: &MemoryForecast) -> String {
     let at = local_time(forecast.first.at_ms);
     let came = match forecast.exceeded_at_ms {
-        Some(came_ms) => format!("it was at {}", local_time(came_ms)),
-        None => "it was not".to_owned(),
+        Some(came_ms) => format!("it did at {}", local_time(came_ms)),
+        None => "it did not".to_owned(),
     };
     format!(
         "at {} {} was expected to exceed {} at {at}; {came}",

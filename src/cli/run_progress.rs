@@ -53,9 +53,6 @@ pub(crate) fn trouble(progress: &RunProgress) -> Option<String> {
     if let Some(since_ms) = progress.hangs_since_ms {
         return Some(format!("seems to hang since {}", local_time(since_ms)));
     }
-    if progress.warning.is_some() {
-        return progress.warning.clone();
-    }
     let limit = progress.time_limit_ms.filter(|_| progress.is_too_long())?;
     Some(format!(
         "its time limit at {} comes before its end",

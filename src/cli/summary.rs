@@ -182,15 +182,12 @@ fn table_text(tracked: &Tracked, records: Option<&Path>, insight: &Insight) -> S
         progress.as_ref().and_then(run_progress::left_line),
     );
     let trouble = progress.as_ref().and_then(run_progress::trouble);
-    // What comes from its samples is below, of each node.
-    let of_samples = progress
-        .as_ref()
-        .and_then(|progress| progress.warning.as_ref());
-    rows.add_known("warning", trouble.filter(|text| of_samples != Some(text)));
+    rows.add_known("warning", trouble);
     let next_size = progress.as_ref().and_then(run_progress::next_size);
     rows.add_known("scale", next_size);
     rows.add_known("forecast", forecast::line(tracked));
-    activity::add_rows(nodes(tracked), &mut rows);
+    let is_running = status.state == JobState::Running;
+    activity::add_rows(nodes(tracked), is_running, &mut rows);
     text::add_rows(insight, &mut rows);
     add_usage(tracked, &mut rows);
     measured_rows::add_rows(&usage(tracked), nodes(tracked), &mut rows);

@@ -65,11 +65,11 @@ settings! {
         "monitor.daemon_socket": Kind::Path, Some(SOCKET);
         /// the nodes' NVML (libnvidia-ml.so.1 of the linker)
         "monitor.nvml_library": Kind::Path, None => nvml_library: Option<&Path> = path;
-        /// after how long without work it is mentioned what a run holds
+        /// after how long unused GPUs or CPUs are reported
         "idle.advice_minutes": Kind::Number(1, 100_000), Some("10") => idle_advice_minutes: usize = count;
         /// after how long that is a warning
         "idle.warning_minutes": Kind::Number(1, 100_000), Some("60") => idle_warning_minutes: usize = count;
-        /// after how long without any work a run on one node is ended (never)
+        /// after how long a run on one node is ended of which neither GPUs nor CPUs work (never)
         "idle.cancel_after_minutes": Kind::Number(1, 100_000), None => idle_cancel_after_minutes: Option<u64> = optional_number;
         /// time from TERM to KILL at the time limit and in cancel
         "local.kill_wait_seconds": Kind::Number(0, 3600), Some("30") => local_kill_wait: Duration = seconds;

@@ -232,6 +232,15 @@ pub struct IdlePolicy {
     pub cancel_after_minutes: Option<u64>,
 }
 
+impl IdlePolicy {
+    /// What is held for so many minutes is noted.
+    #[must_use]
+    pub fn shortest(&self) -> u64 {
+        let cancel = self.cancel_after_minutes.unwrap_or(u64::MAX);
+        self.advice_minutes.min(self.warning_minutes).min(cancel)
+    }
+}
+
 impl Default for IdlePolicy {
     fn default() -> Self {
         Self {
@@ -415,6 +424,12 @@ impl Plan {
         );
         let gives_back = self.elastic.is_some() && can_give_back;
         self.resources.spares > 0 || gives_back
+    }
+
+    /// Whether all of the run is on one node. Of an elastic run the plan has the fewest nodes.
+    #[must_use]
+    pub fn is_on_one_node(&self) -> bool {
+        self.resources.nodes == 1 && self.resources.spares == 0 && self.elastic.is_none()
     }
 
     /// The version that this dlrun writes.
@@ -604,5 +619,27 @@ impl Source {
             None if source.ends_with(".git") => Ok(Self::Git),
             None => Ok(Self::Path),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_run_with_spares_or_of_changing_size_is_not_on_one_node() {
+        let mut plan = Plan::default();
+        plan.resources.nodes = 1;
+        assert!(plan.is_on_one_node());
+        plan.resources.spares = 1;
+        assert!(!plan.is_on_one_node());
+        (plan.resources.spares, plan.resources.nodes) = (0, 2);
+        assert!(!plan.is_on_one_node());
+        plan.resources.nodes = 1;
+        plan.elastic = Some(Elastic {
+            nodes: (1, 4),
+            ..Elastic::default()
+        });
+        assert!(!plan.is_on_one_node());
     }
 }

@@ -27,14 +27,18 @@ pub struct MemoryForecast {
 }
 
 impl MemoryForecast {
-    /// `memory will exceed the limit of 64GiB in about 40 min (35 min to 47 min)`; `None` where nothing is forecast.
+    /// `memory may exceed the limit of 64GiB in about 40 min (35 min to 47 min) if it keeps growing`; `None` where nothing is forecast, or
+    /// its time is over.
     #[must_use]
     pub fn text(&self, now_ms: u64) -> Option<String> {
         let end = self.exceeds.filter(|_| self.exceeded_at_ms.is_none())?;
+        if end.latest_ms <= now_ms {
+            return None;
+        }
         #[expect(clippy::cast_precision_loss, reason = "milliseconds of a run")]
         let left = |at_ms: u64| display_seconds(at_ms.saturating_sub(now_ms) as f64 / 1e3);
         Some(format!(
-            "{} will exceed the limit of {} in about {} ({} to {})",
+            "{} may exceed the limit of {} in about {} ({} to {}) if it keeps growing",
             self.what(),
             Bytes(self.limit_bytes),
             left(end.at_ms),

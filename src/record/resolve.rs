@@ -132,7 +132,15 @@ fn explained(
     queue: Option<&QueueEntry>,
     exit: Option<ExitStatus>,
 ) -> Option<CauseKind> {
-    if queue.is_some_and(|entry| entry.goes_on() || entry.state == JobState::Completed) {
+    if queue.is_some_and(QueueEntry::goes_on) {
+        return None;
+    }
+    // A program that is ended for doing nothing may exit with 0: it has not completed.
+    let limit = queue.is_some_and(|entry| entry.state == JobState::Timeout);
+    if exit.is_some() && !limit && idle_end(outcome).is_some() {
+        return Some(CauseKind::Idle);
+    }
+    if queue.is_some_and(|entry| entry.state == JobState::Completed) {
         return None;
     }
     let got_through = exit.is_some_and(ExitStatus::is_success);
@@ -143,9 +151,6 @@ fn explained(
     });
     if let Some(notice) = notice.filter(|notice| notice.kind != CauseKind::Memory) {
         return Some(notice.kind);
-    }
-    if exit.is_some() && !got_through && idle_end(outcome).is_some() {
-        return Some(CauseKind::Idle);
     }
     if queue.is_none() && was_cancelled(outcome, exit) {
         return Some(CauseKind::Cancel);
@@ -552,14 +557,13 @@ mod tests {
             )
         };
         let idle = Some((CauseKind::Idle, "its 2 GPUs did no work".to_owned()));
-        assert_eq!(of(Some(143), None), (JobState::Cancelled, idle.clone()));
+        for exit in [0, 143] {
+            assert_eq!(of(Some(exit), None), (JobState::Cancelled, idle.clone()));
+        }
         let failed = of(Some(143), Some(JobState::Failed));
-        assert_eq!(failed, (JobState::Cancelled, idle));
-        assert_eq!(
-            of(Some(0), None),
-            (JobState::Completed, None),
-            "it got through"
-        );
+        assert_eq!(failed, (JobState::Cancelled, idle.clone()));
+        let handled = of(Some(0), Some(JobState::Completed));
+        assert_eq!(handled, (JobState::Cancelled, idle));
         assert_eq!(of(None, Some(JobState::Running)).0, JobState::Running);
         assert_eq!(of(Some(143), Some(JobState::Timeout)).0, JobState::Timeout);
     }

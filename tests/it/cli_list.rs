@@ -60,11 +60,11 @@ fn runs_that_held_most_without_work_come_first_with_their_user_and_hours() {
     let text = env.dlrun(["list", "--idle"]).run().code(0).text();
     let first = text.lines().nth(1).expect("a run");
     assert!(
-        first.contains(" much ") && first.contains(" 2.5 "),
+        first.contains(" much ") && first.contains(" 2.50 "),
         "{text}"
     );
     assert!(
-        text.ends_with("held without work in all: 2.7 h of GPUs, 1.3 h of nodes\n"),
+        text.ends_with("these 2 runs: 2.67 GPU hours and 1.33 node hours without work\n"),
         "{text}"
     );
 }

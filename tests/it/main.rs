@@ -21,6 +21,7 @@ mod cli_config;
 mod cli_doctor;
 mod cli_exec;
 mod cli_export;
+mod cli_idle;
 mod cli_import;
 mod cli_list;
 mod cli_logs;

@@ -157,6 +157,7 @@ fn to_text(rows: &[Listed]) -> String {
             ]
         });
         let trouble = progress.and_then(run_progress::trouble);
+        let trouble = trouble.or_else(|| progress.and_then(|progress| progress.warning.clone()));
         let reason = trouble.or_else(|| progress.and_then(run_progress::next_size));
         let reason = reason.unwrap_or_else(|| why(status));
         table.add_row(row.chain(shown.into_iter().flatten()).chain([reason]));
@@ -171,7 +172,7 @@ fn idle_text(rows: &[Listed]) -> String {
     }
     let mut table = table();
     table.set_header(["RUN", "USER", "NAME", "STATE", "GPU HOURS", "NODE HOURS"]);
-    let hours = |seconds: f64| format!("{:.1}", seconds / 3600.0);
+    let hours = |seconds: f64| format!("{:.2}", seconds / 3600.0);
     let mut all = (0.0, 0.0);
     for listed in rows {
         let (record, (gpus, nodes)) = (&listed.row.record, listed.held.unwrap_or_default());
@@ -186,8 +187,12 @@ fn idle_text(rows: &[Listed]) -> String {
         ]);
     }
     let (gpus, nodes) = (hours(all.0), hours(all.1));
+    let runs = match rows.len() {
+        1 => "this run".to_owned(),
+        many => format!("these {many} runs"),
+    };
     format!(
-        "{}held without work in all: {gpus} h of GPUs, {nodes} h of nodes\n",
+        "{}{runs}: {gpus} GPU hours and {nodes} node hours without work\n",
         fitted(table)
     )
 }

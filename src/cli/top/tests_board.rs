@@ -121,7 +121,7 @@ fn resnet(tick: u64) -> RunView {
     let held = Held {
         gpu_seconds: 1380.0,
         since_ms: Some(NOW_MS - 1_380_000),
-        gpus: vec!["GPU-b".into()],
+        gpus: [("GPU-b".into(), NOW_MS - 1_380_000)].into(),
         ..Held::default()
     };
     let progress = Progress {

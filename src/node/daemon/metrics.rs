@@ -233,18 +233,19 @@ fn trouble_families(runs: &[&Watched]) -> Vec<Family> {
         Some(Point { labels, value })
     });
     let held_since = runs.iter().flat_map(|watched| {
-        let held = watched.record.progress.held.as_ref();
-        let since = held.and_then(|held| Some((held, held.since_ms?)));
-        since.into_iter().flat_map(move |(held, since_ms)| {
-            // Of CPUs there is one point without a GPU.
-            let none = held.gpus.is_empty().then(String::new);
-            held.gpus.iter().cloned().chain(none).map(move |gpu| {
+        let held = watched.record.progress.held.clone().unwrap_or_default();
+        // Of CPUs there is one point without a GPU.
+        let cpus = held.since_ms.filter(|_| held.gpus.is_empty());
+        let cpus = cpus.map(|since_ms| (String::new(), since_ms));
+        held.gpus
+            .into_iter()
+            .chain(cpus)
+            .map(move |(gpu, since_ms)| {
                 let mut labels = labels(watched);
                 labels.push(("gpu", gpu));
                 let value = real(since_ms) / 1e3;
                 Point { labels, value }
             })
-        })
     });
     vec![
         family(
@@ -369,9 +370,10 @@ mod tests {
         assert_eq!(points(&watched, memory), [("GPU-b".to_owned(), 90.0)]);
         let progress = &mut watched.record.progress;
         let gpus = progress.held.as_mut().map(|held| &mut held.gpus);
-        gpus.expect("held").extend(["GPU-a".into(), "GPU-b".into()]);
+        gpus.expect("held")
+            .extend([("GPU-a".into(), 60_500), ("GPU-b".into(), 9000)]);
         progress.memory_forecast.as_mut().expect("made").exceeds = None;
-        let both = [("GPU-a".to_owned(), 60.5), ("GPU-b".to_owned(), 60.5)];
+        let both = [("GPU-a".to_owned(), 60.5), ("GPU-b".to_owned(), 9.0)];
         assert_eq!(points(&watched, held), both);
         assert_eq!(points(&watched, memory), []);
     }

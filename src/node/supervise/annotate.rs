@@ -66,8 +66,11 @@ impl Annotator {
             None => {}
         }
         self.written = None;
+        if self.failures >= FAILURES {
+            self.pause = None;
+        }
         let text = comment(progress);
-        if self.pause.is_none() || self.failures >= FAILURES || text == self.text {
+        if self.pause.is_none() || text == self.text {
             return;
         }
         self.text.clone_from(&text);

@@ -1,28 +1,45 @@
-//! GPUs and CPUs that the run holds and does not use. Looked at in the record, whoever reads the samples.
+//! GPUs and CPUs that the run holds and does not use.
 //!
 //! A GPU works where any reading of its utilisation was above 0, even by another program; without GPUs a run works where it
-//! used a fiftieth of a CPU or moved 100 kB/s. What gave no reading is not known to rest: its time begins again.
+//! used a fiftieth of a CPU or moved 100 kB/s. What gave no reading is not known to be idle: its time begins again.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
 
+use super::quiet::IDLE_CPU;
 use crate::foundation::units::display_seconds;
 use crate::launch::IdlePolicy;
 use crate::record::{Held, NodeRecord};
 
-/// Less CPU time a second is no work: threads that look at a clock. As [`super::quiet`] has it.
-const IDLE_CPU: f64 = 0.02;
 /// Less than this many bytes a second, read and written, is no work: notes in a log.
 const IDLE_IO: f64 = 100e3;
 /// Looks that are closer together would see single ticks, in milliseconds.
 const LEAST_PAUSE_MS: u64 = 30_000;
 
-/// What is known of one GPU, of all of them, or of the CPUs.
+/// Idle time of one GPU, or of all that there is.
 #[derive(Debug, Clone, Copy)]
 struct Rest {
     since_ms: u64,
-    /// Up to here its time without work is added up.
+    /// Up to here it is added up.
     counted_ms: Option<u64>,
+}
+
+impl Rest {
+    fn begin(now_ms: u64) -> Self {
+        Self {
+            since_ms: now_ms,
+            counted_ms: None,
+        }
+    }
+
+    /// Since when, if that is long, and what to add up, in seconds.
+    fn count(&mut self, now_ms: u64, long_ms: u64) -> Option<(u64, f64)> {
+        if now_ms.saturating_sub(self.since_ms) < long_ms {
+            return None;
+        }
+        let from_ms = self.counted_ms.replace(now_ms).unwrap_or(self.since_ms);
+        Some((self.since_ms, seconds(now_ms.saturating_sub(from_ms))))
+    }
 }
 
 /// Looks at a run again and again.
@@ -32,16 +49,15 @@ pub(super) struct Holding {
     /// Between two looks at most; after a longer time the job was suspended, or the node was.
     pause_ms: u64,
     looked_ms: Option<u64>,
-    /// At the last look the sum of each GPU's utilisation and how often it was read; seconds of CPU, and bytes read and written.
-    gpus: BTreeMap<String, (u64, u64)>,
+    /// At the last look seconds of CPU, and bytes read and written.
     cpus: Option<(f64, u64)>,
-    rests: BTreeMap<String, Rest>,
+    /// By GPU its idle time, the sum of its utilisation and how often that was read.
+    gpus: BTreeMap<String, (Rest, (u64, u64))>,
+    /// Since when neither GPUs nor CPUs work.
+    all: Option<Rest>,
     held: Held,
     is_ended: bool,
 }
-
-/// The name of all GPUs together, or of the CPUs: no GPU has it.
-const ALL: &str = "";
 
 impl Holding {
     /// `pause`: between two looks at most.
@@ -50,9 +66,9 @@ impl Holding {
             policy,
             pause_ms: u64::try_from(pause.as_millis()).unwrap_or(u64::MAX / 2),
             looked_ms: None,
-            gpus: BTreeMap::new(),
             cpus: None,
-            rests: BTreeMap::new(),
+            gpus: BTreeMap::new(),
+            all: None,
             held: Held::default(),
             is_ended: false,
         }
@@ -60,27 +76,20 @@ impl Holding {
 
     /// Continues what a killed watcher had added up.
     pub(super) fn take_over(&mut self, former: Option<&Held>) {
-        if let Some(former) = former {
-            (self.held.gpu_seconds, self.held.node_seconds) =
-                (former.gpu_seconds, former.node_seconds);
-        }
+        self.held = former.map(Held::sums).unwrap_or_default();
     }
 
     /// What is held as of the last look, and what was in all; `None`: nothing. A run that is over holds nothing any more.
     pub(super) fn known(&self, is_running: bool) -> Option<Held> {
         let known = match is_running {
             true => self.held.clone(),
-            false => Held {
-                gpu_seconds: self.held.gpu_seconds,
-                node_seconds: self.held.node_seconds,
-                ..Held::default()
-            },
+            false => self.held.sums(),
         };
         Some(known).filter(|held| *held != Held::default())
     }
 
     /// Looks at the record as of now. `has_gpus`: the job asked for GPUs; `is_alone`: it has no other node. Says why the run is to be
-    /// ended, once, where the site says so.
+    /// ended, once, where a setting says so: nothing of it works, neither GPUs nor CPUs.
     pub(super) fn look(
         &mut self,
         record: &NodeRecord,
@@ -94,105 +103,110 @@ impl Holding {
         }
         self.looked_ms = Some(now_ms);
         let is_hole = apart_ms.is_none_or(|apart| apart > 2 * self.pause_ms);
-        let mut rested = match has_gpus {
-            // Of GPUs that are not seen nothing is known.
-            true => !record.gpus.is_empty(),
-            false => self.cpus_rested(record, apart_ms.unwrap_or(0)),
-        };
-        for gpu in &record.gpus {
-            let (sum, readings) = gpu.sums.utilisation;
-            let uuid = &gpu.gpu.uuid;
-            let last = self.gpus.insert(uuid.clone(), (sum, readings));
-            let rests = last.is_some_and(|last| sum == last.0 && readings > last.1);
-            rested &= rests;
-            // One that was not asked for may be seen by all jobs of its node.
-            self.note(uuid, rests && has_gpus && !is_hole, now_ms);
+        let cpus_rest = self.cpus_rest(record, apart_ms.unwrap_or(0));
+        let gpus_rest = self.gpus_rest(record, is_hole);
+        // Of GPUs that are not seen nothing is known.
+        let is_blind = has_gpus && record.gpus.is_empty();
+        let rests = cpus_rest && gpus_rest && !is_hole && !is_blind;
+        if !rests || self.all.is_none() {
+            self.all = Some(Rest::begin(now_ms));
         }
-        self.note(ALL, rested && !is_hole, now_ms);
-        self.sum_up(now_ms);
+        self.sum_up(now_ms, has_gpus);
         let minutes = self.policy.cancel_after_minutes.filter(|_| is_alone)?;
-        self.end_after(minutes, has_gpus, now_ms)
+        self.end_after(minutes, now_ms)
     }
 
     /// Whether next to no CPU time was used since the last look, and next to nothing read or written.
-    fn cpus_rested(&mut self, record: &NodeRecord, apart_ms: u64) -> bool {
+    fn cpus_rest(&mut self, record: &NodeRecord, apart_ms: u64) -> bool {
         let usage = &record.usage;
-        let Some(cpu) = usage.cpu_seconds() else {
-            return false;
-        };
-        let moved = usage
-            .io_read_bytes
-            .unwrap_or(0)
-            .saturating_add(usage.io_write_bytes.unwrap_or(0));
-        let last = self.cpus.replace((cpu, moved));
-        #[expect(
-            clippy::cast_precision_loss,
-            reason = "milliseconds and bytes of minutes"
-        )]
-        let (seconds, bytes) = (
-            apart_ms as f64 / 1e3,
-            last.map_or(0, |last| moved.saturating_sub(last.1)) as f64,
-        );
-        last.is_some_and(|last| cpu - last.0 < IDLE_CPU * seconds && bytes < IDLE_IO * seconds)
+        let moved = usage.io_read_bytes.zip(usage.io_write_bytes);
+        // Where one is not measured, or some processes are not seen, nothing is known.
+        let is_whole = record.missing.iter().all(|missing| missing.what != "ranks");
+        let now = usage.cpu_seconds().zip(moved).filter(|_| is_whole);
+        let now = now.map(|(cpu, (read, written))| (cpu, read.saturating_add(written)));
+        let last = std::mem::replace(&mut self.cpus, now);
+        now.zip(last).is_some_and(|(now, last)| {
+            let time = seconds(apart_ms);
+            let bytes = count(now.1.saturating_sub(last.1));
+            now.0 - last.0 < IDLE_CPU * time && bytes < IDLE_IO * time
+        })
     }
 
-    fn note(&mut self, name: &str, rested: bool, now_ms: u64) {
-        let begin = Rest {
-            since_ms: now_ms,
-            counted_ms: None,
-        };
-        let rest = self.rests.entry(name.to_owned()).or_insert(begin);
-        if !rested {
-            *rest = begin;
+    /// Whether no GPU worked since the last look.
+    fn gpus_rest(&mut self, record: &NodeRecord, is_hole: bool) -> bool {
+        let now_ms = record.updated_at_ms;
+        let mut all_rest = true;
+        for gpu in &record.gpus {
+            let sums = gpu.sums.utilisation;
+            let begin = (Rest::begin(now_ms), sums);
+            let known = self.gpus.insert(gpu.gpu.uuid.clone(), begin);
+            let rests = known.filter(|(_, last)| sums.0 == last.0 && sums.1 > last.1);
+            all_rest &= rests.is_some();
+            if let Some((rest, _)) = rests.filter(|_| !is_hole) {
+                self.gpus.insert(gpu.gpu.uuid.clone(), (rest, sums));
+            }
         }
+        all_rest
     }
 
-    /// Adds up the time without work, and names what is held now.
-    fn sum_up(&mut self, now_ms: u64) {
-        let long_ms = self.policy.advice_minutes * 60_000;
-        let (mut gpus, mut since_ms) = (Vec::new(), None);
-        for (name, rest) in &mut self.rests {
-            if now_ms.saturating_sub(rest.since_ms) < long_ms {
-                continue;
+    /// Adds up idle time, and names what is held now. A GPU that was not asked for may be seen by all jobs of its node.
+    fn sum_up(&mut self, now_ms: u64, has_gpus: bool) {
+        let long_ms = self.policy.shortest() * 60_000;
+        let mut held = self.held.sums();
+        for (uuid, (rest, _)) in self.gpus.iter_mut().filter(|_| has_gpus) {
+            if let Some((since_ms, seconds)) = rest.count(now_ms, long_ms) {
+                held.gpu_seconds += seconds;
+                held.gpus.insert(uuid.clone(), since_ms);
             }
-            let from_ms = rest.counted_ms.replace(now_ms).unwrap_or(rest.since_ms);
-            #[expect(clippy::cast_precision_loss, reason = "milliseconds of a run")]
-            let seconds = now_ms.saturating_sub(from_ms) as f64 / 1e3;
-            if name == ALL {
-                self.held.node_seconds += seconds;
-            } else {
-                self.held.gpu_seconds += seconds;
-                gpus.push(name.clone());
-            }
-            // Since when all that is held rests.
-            since_ms = since_ms.max(Some(rest.since_ms));
+        }
+        let all = self.all.as_mut();
+        if let Some((since_ms, seconds)) = all.and_then(|all| all.count(now_ms, long_ms)) {
+            held.node_seconds += seconds;
+            held.since_ms = Some(since_ms);
         }
         let warning_ms = self.policy.warning_minutes * 60_000;
-        self.held.warns = since_ms.is_some_and(|since| now_ms.saturating_sub(since) >= warning_ms);
-        (self.held.gpus, self.held.since_ms) = (gpus, since_ms);
+        held.warns = held
+            .longest_since_ms()
+            .is_some_and(|since| now_ms.saturating_sub(since) >= warning_ms);
+        self.held = held;
     }
 
-    /// Why the run is to be ended: nothing of it worked for as long as the site lets it.
-    fn end_after(&mut self, minutes: u64, has_gpus: bool, now_ms: u64) -> Option<String> {
-        let rest = self.rests.get(ALL).filter(|_| !self.is_ended)?;
-        let ms = now_ms.saturating_sub(rest.since_ms);
-        self.is_ended = ms >= minutes * 60_000;
-        let what = if has_gpus { "GPUs" } else { "CPUs" };
-        #[expect(clippy::cast_precision_loss, reason = "milliseconds of a run")]
-        let time = display_seconds(ms as f64 / 1e3);
+    /// Why the run is to be ended: nothing of it worked for as long as the setting lets it.
+    fn end_after(&mut self, minutes: u64, now_ms: u64) -> Option<String> {
+        let all = self.all.filter(|_| !self.is_ended)?;
+        let idle_ms = now_ms.saturating_sub(all.since_ms);
+        self.is_ended = idle_ms >= minutes * 60_000;
+        let time = display_seconds(seconds(idle_ms));
+        let gpus = if self.gpus.is_empty() {
+            ""
+        } else {
+            "no GPU and "
+        };
         self.is_ended.then(|| {
             format!(
-                "its {what} did no work for {time}: dlrun ended it, as the setting `idle.cancel_after_minutes = {minutes}` says"
+                "it used {gpus}less than 2% of a CPU for {time}: ended by dlrun (`idle.cancel_after_minutes = {minutes}`)"
             )
         })
     }
+}
+
+fn seconds(ms: u64) -> f64 {
+    count(ms) / 1e3
+}
+
+#[expect(
+    clippy::cast_precision_loss,
+    reason = "milliseconds and bytes, far below 2^53"
+)]
+fn count(value: u64) -> f64 {
+    value as f64
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::job::RunId;
-    use crate::record::{GpuFacts, GpuUsage, HostFacts, MeasureKey};
+    use crate::record::{GpuFacts, GpuUsage, HostFacts, MeasureKey, Missing};
 
     const MINUTE: u64 = 60_000;
 
@@ -209,6 +223,7 @@ mod tests {
         record.updated_at_ms = minute * MINUTE;
         record.usage.cpu_user_seconds = Some(cpu);
         record.usage.cpu_system_seconds = Some(0.0);
+        (record.usage.io_read_bytes, record.usage.io_write_bytes) = (Some(0), Some(0));
         let gpu = |(minor, sums): (u32, &(u64, u64))| {
             let mut usage = GpuUsage::of(GpuFacts {
                 uuid: format!("GPU-{minor}"),
@@ -269,6 +284,56 @@ mod tests {
     }
 
     #[test]
+    fn a_gpu_that_has_just_become_idle_hides_no_other() {
+        let mut holding = holding(None);
+        for minute in 0..=75 {
+            // One never worked, the other one for an hour.
+            let record = record(minute, 0.0, &[(0, minute), (minute.min(60), minute)]);
+            let _ = holding.look(&record, true, true);
+            let found = text(&holding, record);
+            let expected = match minute {
+                0..10 => None,
+                10..70 => Some("1 of 2 GPUs (0) held without work for "),
+                70.. => Some("2 GPUs held without work for up to 1 h 1"),
+            };
+            let begins = expected.is_none_or(|expected| {
+                let (warns, text) = found.as_ref().expect("held");
+                *warns == (minute >= 60) && text.starts_with(expected)
+            });
+            assert!(
+                begins && found.is_some() == expected.is_some(),
+                "{minute}: {found:?}"
+            );
+        }
+        let held = holding.known(true).expect("held");
+        assert_eq!(held.gpus.values().collect::<Vec<_>>(), [&0, &(60 * MINUTE)]);
+    }
+
+    #[test]
+    fn work_on_the_cpus_of_a_gpu_job_and_what_is_not_measured_end_nothing() {
+        let ended = |change: fn(&mut NodeRecord, u64)| {
+            let mut holding = holding(Some(10));
+            (0..=60).any(|minute| {
+                let mut record = record(minute, 0.0, &[(0, minute)]);
+                change(&mut record, minute);
+                holding.look(&record, true, true).is_some()
+            })
+        };
+        assert!(ended(|_, _| {}));
+        #[expect(clippy::cast_precision_loss, reason = "small")]
+        let works =
+            ended(|record, minute| record.usage.cpu_user_seconds = Some(minute as f64 * 20.0));
+        assert!(!works);
+        assert!(!ended(|record, _| record.usage.io_write_bytes = None));
+        let unseen = |record: &mut NodeRecord, _| {
+            record
+                .missing
+                .push(Missing::new("ranks", "not seen".to_owned()));
+        };
+        assert!(!ended(unseen));
+    }
+
+    #[test]
     fn gpus_that_were_not_asked_for_are_no_reason_and_their_work_counts() {
         let (mut busy, mut computes) = (holding(Some(60)), holding(Some(60)));
         for minute in 0..=200 {
@@ -315,7 +380,7 @@ mod tests {
         assert!(
             ends[0]
                 .1
-                .ends_with("as the setting `idle.cancel_after_minutes = 120` says"),
+                .ends_with("ended by dlrun (`idle.cancel_after_minutes = 120`)"),
             "{ends:?}"
         );
         assert!(run(None, 0.0, 0, true).is_empty());

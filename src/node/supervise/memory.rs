@@ -37,6 +37,8 @@ pub(super) struct Memory {
     looked_ms: u64,
     courses: BTreeMap<Option<String>, (Course, u32)>,
     forecast: Option<MemoryForecast>,
+    /// Processes that the kernel had killed when it was made.
+    kills: u64,
 }
 
 impl Memory {
@@ -56,7 +58,8 @@ impl Memory {
             }
         };
         let kills = record.usage.mem_oom_kills.filter(|_| known.gpu.is_none());
-        if peak.is_some_and(|peak| peak > known.limit_bytes) || kills.is_some_and(|kills| kills > 0)
+        if peak.is_some_and(|peak| peak > known.limit_bytes)
+            || kills.is_some_and(|kills| kills > self.kills)
         {
             known.exceeded_at_ms.get_or_insert(record.updated_at_ms);
         }
@@ -81,6 +84,7 @@ impl Memory {
             Some((uuid, gpu.mem_peak_bytes?, gpu.gpu.mem_total_bytes?))
         });
         let seconds = seconds_of(now_ms.saturating_sub(begun_ms));
+        let kills = record.usage.mem_oom_kills.unwrap_or(0);
         for (gpu, peak, limit) in host.into_iter().chain(gpus) {
             let (course, held) = self.courses.entry(gpu.clone()).or_default();
             course.push((seconds, real(peak)));
@@ -96,25 +100,36 @@ impl Memory {
             let end = found
                 .filter(|_| *held >= HOLDS)
                 .map(|found| end_at(now_ms, found));
-            self.note(gpu, limit, now_ms, end);
+            self.note(gpu, limit, (now_ms, kills), end);
         }
         self.forecast = self.known(record);
     }
 
-    fn note(&mut self, gpu: Option<String>, limit: u64, now_ms: u64, end: Option<ExpectedEnd>) {
-        match (&mut self.forecast, end) {
-            (Some(known), end) if known.gpu == gpu => known.exceeds = end,
-            (None, Some(first)) => {
-                self.forecast = Some(MemoryForecast {
-                    gpu,
-                    limit_bytes: limit,
-                    made_at_ms: now_ms,
-                    first,
-                    exceeds: end,
-                    exceeded_at_ms: None,
-                });
-            }
-            _ => {}
+    fn note(
+        &mut self,
+        gpu: Option<String>,
+        limit: u64,
+        (now_ms, kills): (u64, u64),
+        end: Option<ExpectedEnd>,
+    ) {
+        let known = self.forecast.as_mut();
+        if let Some(known) = known.filter(|known| known.gpu == gpu && known.exceeds.is_some()) {
+            known.exceeds = end;
+            return;
+        }
+        // One that was withdrawn makes room for the next.
+        let is_free =
+            |known: &MemoryForecast| known.exceeds.is_none() && known.exceeded_at_ms.is_none();
+        if let Some(first) = end.filter(|_| self.forecast.as_ref().is_none_or(is_free)) {
+            self.kills = kills;
+            self.forecast = Some(MemoryForecast {
+                gpu,
+                limit_bytes: limit,
+                made_at_ms: now_ms,
+                first,
+                exceeds: end,
+                exceeded_at_ms: None,
+            });
         }
     }
 }
@@ -268,8 +283,14 @@ mod tests {
                     low + rise * done as f64 / times.len() as f64
                 })
             }
-            "fill" => {
-                let time = scaled(dice, 20.0, 1800.0);
+            // Data that are read once, slowly: up to there it is a leak for all that can be seen.
+            "fill" | "slow fill" => {
+                let [least, most] = if kind == "fill" {
+                    [20.0, 1800.0]
+                } else {
+                    [1800.0, 10_800.0]
+                };
+                let time = scaled(dice, least, most);
                 Box::new(move |at| low + rise * (at / time).min(1.0))
             }
             "flattens" => {
@@ -326,20 +347,27 @@ mod tests {
         (memory.known(&record), None)
     }
 
-    /// Of runs of these seeds: false alarms of each kind of null; and of leaks how many were forecast, and in how many of those the
-    /// limit was exceeded within the interval.
-    fn rates(seeds: std::ops::Range<u64>) -> (Vec<(&'static str, f64)>, f64, f64) {
+    /// The share of runs of a kind of null that are forecast to exceed the limit.
+    fn false_alarms(kind: &str, seeds: std::ops::Range<u64>) -> f64 {
         let count = (seeds.end - seeds.start) as f64;
-        let (mut false_alarms, mut found, mut within) = (vec![0.0; NULLS.len()], 0.0, 0.0);
+        let alarms = seeds.filter(|seed| {
+            let mut dice = Dice::new(*seed);
+            let end = scaled(&mut dice, 3600.0, 40_000.0);
+            let held = null(kind, &mut dice, end);
+            let (forecast, exceeded) = run(&held, &mut dice, end);
+            assert_eq!(exceeded, None, "{kind} of {seed} is no null");
+            forecast.is_some()
+        });
+        alarms.count() as f64 / count
+    }
+
+    /// Of leaks of these seeds how many were forecast, and in how many of those the limit was exceeded within the interval.
+    fn leaks(seeds: std::ops::Range<u64>) -> (f64, f64) {
+        let count = (seeds.end - seeds.start) as f64;
+        let (mut found, mut within) = (0.0, 0.0);
         for seed in seeds {
             let mut dice = Dice::new(seed);
             let end = scaled(&mut dice, 3600.0, 40_000.0);
-            for (alarms, kind) in false_alarms.iter_mut().zip(NULLS) {
-                let held = null(kind, &mut dice, end);
-                let (forecast, exceeded) = run(&held, &mut dice, end);
-                assert_eq!(exceeded, None, "{kind} of {seed} is no null");
-                *alarms += f64::from(u8::from(forecast.is_some()));
-            }
             let held = leak(&mut dice, end);
             let (forecast, exceeded) = run(&held, &mut dice, end);
             let exceeded = exceeded.expect("it leaks");
@@ -349,21 +377,21 @@ mod tests {
                 within += f64::from(u8::from(range.contains(&exceeded)));
             }
         }
-        let false_alarms = false_alarms.iter().map(|alarms| alarms / count);
-        (
-            NULLS.into_iter().zip(false_alarms).collect(),
-            found / count,
-            within / found,
-        )
+        (found / count, within / found)
     }
 
     #[test]
     fn leaks_are_forecast_and_what_flattens_or_returns_is_not() {
         // Two thirds of the seeds were looked at while the rule was written, the last third was kept aside.
         for seeds in [0..200, 200..300] {
-            let (nulls, found, within) = rates(seeds.clone());
-            let all = nulls.iter().map(|(_, share)| share).sum::<f64>() / nulls.len() as f64;
-            assert!(all <= 0.05, "{nulls:?}");
+            for kind in NULLS {
+                let alarms = false_alarms(kind, seeds.clone());
+                assert!(alarms <= 0.05, "{kind}: {alarms}");
+            }
+            let (found, within) = leaks(seeds.clone());
+            // It is one until it stops, which nothing shows beforehand: docs/phases.md says so.
+            let slow = false_alarms("slow fill", seeds);
+            assert!(slow <= 0.3, "{slow}");
             assert!(found >= 0.8, "{found} of the leaks");
             assert!(within >= 0.85, "{within} of the intervals");
         }

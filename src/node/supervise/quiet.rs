@@ -14,7 +14,7 @@ const LONGER: u32 = 10;
 /// A rhythm is known after so many pauses.
 const PAUSES: u32 = 5;
 /// CPU time of a second that is no work: threads that look at a clock, in seconds.
-const IDLE_CPU: f64 = 0.02;
+pub(super) const IDLE_CPU: f64 = 0.02;
 
 /// What is known of a program's silences.
 pub(super) struct Quiet {

@@ -29,7 +29,7 @@ use super::step::Step;
 use super::writer::{Job, Resumed, Writer};
 use crate::foundation::clock::{self, now_ms};
 use crate::job::{Launcher, OnHang};
-use crate::launch::PlannedResources;
+use crate::launch::{Plan, PlannedResources};
 use crate::observe::client::ClientError;
 use crate::observe::monitor;
 use crate::plan::{hidden_values, masked_line};
@@ -409,14 +409,16 @@ impl Watch {
             self.look_at_activity(NodeState::Running, None);
             // What the daemon reads is known when the record is written.
             if self.sampling.is_on() {
-                self.look_at_memory();
+                let record = self.record(NodeState::Running, None);
+                self.look_at_memory(&record);
             }
         }
         if self.record_due.is_due(now) {
             self.update();
-            self.look_for_hang(now);
-            self.look_at_what_it_holds(now);
-            self.look_at_memory();
+            let record = self.record(NodeState::Running, None);
+            self.look_for_hang(&record, now);
+            self.look_at_what_it_holds(&record, now);
+            self.look_at_memory(&record);
             self.write_record(NodeState::Running, None);
         }
     }
@@ -440,14 +442,13 @@ impl Watch {
     }
 
     /// A program that seems to hang is reported, and ended where the job file says so.
-    fn look_for_hang(&mut self, now: Instant) {
-        let record = self.record(NodeState::Running, None);
+    fn look_for_hang(&mut self, record: &NodeRecord, now: Instant) {
         let plan = self.handover.context.plan.as_ref();
         let gpus = plan.and_then(|plan| plan.resources.gpus_on_node());
         if gpus.is_some() && record.gpus.is_empty() {
             return;
         }
-        let Some(mut text) = self.quiet.look(&record, now) else {
+        let Some(mut text) = self.quiet.look(record, now) else {
             return;
         };
         for stack in stacks(self.step.command()) {
@@ -470,8 +471,7 @@ impl Watch {
     }
 
     /// Whether its memory will exceed what it may have.
-    fn look_at_memory(&mut self) {
-        let record = self.record(NodeState::Running, None);
+    fn look_at_memory(&mut self, record: &NodeRecord) {
         let context = &self.handover.context;
         let resources = context.plan.as_ref().map(|plan| &plan.resources);
         let asked = resources.and_then(PlannedResources::memory_on_node);
@@ -484,17 +484,15 @@ impl Watch {
             record.progress.expected_end.map(|end| end.latest_ms),
         ];
         let end_ms = ends.into_iter().flatten().min();
-        self.memory.look(&record, limit, end_ms);
+        self.memory.look(record, limit, end_ms);
     }
 
     /// What it holds without using it is noted, and the run is ended where the site says so.
-    fn look_at_what_it_holds(&mut self, now: Instant) {
-        let record = self.record(NodeState::Running, None);
-        let resources = self.handover.context.plan.as_ref();
-        let resources = resources.map(|plan| &plan.resources);
-        let has_gpus = resources.is_some_and(|it| it.gpus_on_node().is_some());
-        let is_alone = resources.is_some_and(|it| it.nodes == 1 && it.spares == 0);
-        if let Some(why) = self.holding.look(&record, has_gpus, is_alone) {
+    fn look_at_what_it_holds(&mut self, record: &NodeRecord, now: Instant) {
+        let plan = self.handover.context.plan.as_ref();
+        let has_gpus = plan.is_some_and(|plan| plan.resources.gpus_on_node().is_some());
+        let is_alone = plan.is_some_and(Plan::is_on_one_node);
+        if let Some(why) = self.holding.look(record, has_gpus, is_alone) {
             self.account.note(EventKind::IdleEnded, why);
             self.step.end(now);
         }

@@ -56,7 +56,7 @@ fn full(table: Table) -> Map<String, Value> {
                 json!({ "limit_bytes": 64, "made_at_ms": 5, "first": end, "exceeds": end, "exceeded_at_ms": 9 })
             }
             ("held", _) => {
-                json!({ "gpu_seconds": 1200.0, "node_seconds": 600.0, "since_ms": 7, "gpus": ["GPU-1"], "warns": true })
+                json!({ "gpu_seconds": 1200.0, "node_seconds": 600.0, "since_ms": 7, "gpus": { "GPU-1": 7 }, "warns": true })
             }
             ("phases", _) => json!([]),
             ("metrics" | "last_metrics", _) => json!({ "loss": 0.5, "acc": null }),

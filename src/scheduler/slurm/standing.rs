@@ -30,19 +30,14 @@ const OURS: &str = "dlrun: ";
 
 /// Writes the job's comment, unless it has one that is not dlrun's.
 pub(super) fn annotate(slurm: &Commands, job: &str, text: &str) -> Result<bool, SchedulerError> {
-    let Some(record) = shown(slurm, ["job", job]) else {
-        return scontrol(slurm, &["show", "job", job], &format!("show job {job}")).map(|()| true);
-    };
+    let what = format!("show job {job}");
+    let record = slurm.printed("scontrol", &["-o", "show", "job", job], &[], &what)?;
     if !is_free(&record) {
         return Ok(false);
     }
-    let words = [
-        "update".to_owned(),
-        format!("JobId={job}"),
-        format!("Comment={text}"),
-    ];
-    let words = words.each_ref().map(String::as_str);
-    scontrol(slurm, &words, &format!("write the comment of job {job}")).map(|()| true)
+    let (job, comment) = (format!("JobId={job}"), format!("Comment={text}"));
+    let what = "write the comment of the job";
+    scontrol(slurm, &["update", &job, &comment], what).map(|()| true)
 }
 
 /// Slurm leaves the key out where there is no comment.
