@@ -23,7 +23,7 @@ settings! {
         "slurm.bin_dir": Kind::Path, None;
         /// how long one Slurm command may take
         "slurm.timeout_seconds": Kind::Number(1, 600), Some("30");
-        /// time between two updates of a job's comment by its own watcher, at least 30; 0: none
+        /// time between two updates of a job's comment by its watcher, at least 30; 0 turns it off
         "slurm.comment_seconds": Kind::Number(0, 86_400), Some("0") => comment_interval: Duration = seconds;
         /// where Torque's qsub, qstat and qdel lie, before PATH
         "torque.bin_dir": Kind::Path, None;

@@ -131,7 +131,7 @@ pub(crate) struct Conductor<'a, W: Work> {
 }
 
 impl<'a, W: Work> Conductor<'a, W> {
-    /// Takes up what was begun.
+    /// Continues what a command before began.
     pub(crate) fn new(session: &'a Session, work: W, max_jobs: u32) -> Result<Self, Error> {
         let mut conductor = Self {
             session,
@@ -150,7 +150,7 @@ impl<'a, W: Work> Conductor<'a, W> {
     fn take_up(&mut self) -> Result<(), Error> {
         let journal = self.work.journal();
         let open: Vec<(Slot, RunId, u64)> = journal
-            .going_on()
+            .unfinished()
             .map(|(slot, one)| (slot, one.run_id.clone(), one.begun_at_ms))
             .collect();
         for (slot, run_id, begun_at_ms) in open {
@@ -280,14 +280,14 @@ impl<'a, W: Work> Conductor<'a, W> {
             flight.watched.look(tracked);
         }
         let mut over = Vec::new();
-        let mut going_on = Vec::new();
+        let mut left = Vec::new();
         for mut flight in std::mem::take(&mut self.flights) {
             match &flight.watched.over {
                 Some(tracked) if !is_late(tracked, &mut flight.ended_since) => over.push(flight),
-                _ => going_on.push(flight),
+                _ => left.push(flight),
             }
         }
-        self.flights = going_on;
+        self.flights = left;
         let is_any = !over.is_empty();
         over.iter().try_for_each(|flight| self.note_end(flight))?;
         Ok(is_any)

@@ -92,8 +92,8 @@ impl<'a> MatrixWork<'a> {
     pub(crate) fn new(matrix: &'a Matrix, source: &'a Source, bench: &'a mut BenchDir) -> Self {
         let slots = order(matrix.len(), bench.header.repeats, matrix.seed);
         let total = slots.len();
-        let going_on: Vec<Slot> = bench.journal.going_on().map(|(slot, _)| slot).collect();
-        let is_open = |slot: &Slot| !going_on.contains(slot) && !bench.journal.is_done(*slot);
+        let unfinished: Vec<Slot> = bench.journal.unfinished().map(|(slot, _)| slot).collect();
+        let is_open = |slot: &Slot| !unfinished.contains(slot) && !bench.journal.is_done(*slot);
         let queue = slots.into_iter().filter(is_open).collect();
         Self {
             matrix,

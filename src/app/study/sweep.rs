@@ -94,7 +94,7 @@ impl<'a> SweepWork<'a> {
     pub(crate) fn new(sweep: &'a Sweep, source: &'a Source, dir: &'a mut StudyDir<Study>) -> Self {
         let (mut sampler, mut stopping) = (Sampler::new(sweep), Stopping::new(sweep));
         let study = &dir.journal;
-        let going_on: Vec<Slot> = study.journal.going_on().map(|(slot, _)| slot).collect();
+        let unfinished: Vec<Slot> = study.journal.unfinished().map(|(slot, _)| slot).collect();
         let mut open = Vec::new();
         for trial in study.trials() {
             let slot = Slot {
@@ -104,7 +104,7 @@ impl<'a> SweepWork<'a> {
             match trial.outcome {
                 Some(outcome) if outcome.counts() => sampler.tell(trial.values, outcome.value),
                 Some(_) => {}
-                None if !going_on.contains(&slot) => open.push(slot),
+                None if !unfinished.contains(&slot) => open.push(slot),
                 None => {}
             }
         }

@@ -145,7 +145,9 @@ impl<M: Settled + Serialize + DeserializeOwned> Lines for Journal<M> {
     type Line = Entry<M>;
 
     fn open_runs(&self) -> Vec<RunId> {
-        self.going_on().map(|(_, one)| one.run_id.clone()).collect()
+        self.unfinished()
+            .map(|(_, one)| one.run_id.clone())
+            .collect()
     }
 
     fn add(&mut self, line: Entry<M>) {
@@ -204,7 +206,7 @@ impl<M: Settled> Journal<M> {
     }
 
     /// Those that are still running.
-    pub fn going_on(&self) -> impl Iterator<Item = (Slot, &Try<M>)> {
+    pub fn unfinished(&self) -> impl Iterator<Item = (Slot, &Try<M>)> {
         self.starts().filter(|(_, one)| one.measured.is_none())
     }
 
@@ -327,8 +329,8 @@ mod tests {
             begun(other, 2),
             Entry::Withdrawn { run_id: id(2) },
         ]);
-        let going_on: Vec<Slot> = journal.going_on().map(|(slot, _)| slot).collect();
-        assert_eq!((going_on, journal.tries(other).len()), (vec![SLOT], 0));
+        let unfinished: Vec<Slot> = journal.unfinished().map(|(slot, _)| slot).collect();
+        assert_eq!((unfinished, journal.tries(other).len()), (vec![SLOT], 0));
     }
 
     #[test]

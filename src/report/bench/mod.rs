@@ -32,7 +32,7 @@ mod tests {
 
     /// Adds a run that took so long, or failed.
     fn add(journal: &mut Journal, cell: usize, repeat: u32, seconds: Option<f64>) {
-        let number = journal.going_on().count() + 7 * cell + 100 * repeat as usize;
+        let number = journal.unfinished().count() + 7 * cell + 100 * repeat as usize;
         let tries = journal.tries(Slot { cell, repeat }).len();
         let byte = |value: usize| u8::try_from(value % 256).expect("below 256");
         let bytes = [

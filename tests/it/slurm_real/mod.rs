@@ -784,7 +784,7 @@ fn many_runs_are_waited_for_with_one_question_a_round() {
     assert!(user.list().iter().all(|row| row["state"] == "completed"));
 }
 
-/// Whoever takes it for lost would hand it over again.
+/// A sweep that takes it for lost would submit its trial again.
 #[test]
 #[ignore = "needs slurmctld: run tests/run"]
 fn a_job_that_waits_is_found_though_its_client_was_killed() {
