@@ -2,6 +2,7 @@
 
 use crate::foundation::units::counted;
 use crate::job::{JobState, Resume, ResumeOn};
+use crate::record::rundir::Scale;
 use crate::record::{AttemptEnd, Status, TimeStop, Verdict};
 
 /// After so many lost nodes in turn, without a new checkpoint between them, the nodes are not the cause.
@@ -30,8 +31,8 @@ pub(super) struct Known<'a> {
     pub(super) unfit: Option<String>,
     /// Why dlrun ended the program, which seemed to hang.
     pub(super) hung: Option<String>,
-    /// Nodes that `dlrun scale` asked for since this start began.
-    pub(super) scale: Option<u32>,
+    /// What `dlrun scale`, or the run itself, asked for since this start began.
+    pub(super) scale: Option<Scale>,
     /// Whether a node's supervisor was killed, so that nobody saw the program's end.
     pub(super) is_interrupted: bool,
     /// Whether as many epochs ended as the program announced.
@@ -85,10 +86,14 @@ pub(super) fn verdict(known: &Known<'_>) -> (Verdict, String) {
             "the command ended with exit code 0".to_owned(),
         );
     }
-    if let Some(nodes) = known.scale.filter(|_| asked.is_some()) {
+    if let Some(scale) = known.scale.filter(|_| asked.is_some()) {
+        let nodes = counted(scale.nodes.into(), "node");
         return (
             Verdict::Scaled,
-            format!("`dlrun scale` asked for {}", counted(nodes.into(), "node")),
+            match scale.grows {
+                true => format!("{nodes} seemed to be free for it (`elastic.grow_after`)"),
+                false => format!("`dlrun scale` asked for {nodes}"),
+            },
         );
     }
     if let Some(stop) = asked {
@@ -396,8 +401,13 @@ mod tests {
             (verdict, next.is_ok(), verdict.state()),
             (Verdict::Hang, true, Some(JobState::Failed))
         );
+        let four = Scale {
+            nodes: 4,
+            asked_at_ms: 0,
+            grows: false,
+        };
         let scaled =
-            |known: &mut Known<'_>| (known.time_stop, known.scale) = (Some(ended), Some(4));
+            |known: &mut Known<'_>| (known.time_stop, known.scale) = (Some(ended), Some(four));
         assert_eq!(decided(&resume(""), scaled, &[]).0, Verdict::Scaled);
         let killed = |known: &mut Known<'_>| (known.code, known.is_interrupted) = (137, true);
         assert_eq!(decided(&resume(""), killed, &[]).0, Verdict::Node);

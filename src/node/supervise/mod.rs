@@ -20,6 +20,7 @@ mod events;
 mod exec;
 mod follow;
 mod gpus;
+mod grow;
 mod handover;
 mod held;
 mod link;

@@ -16,6 +16,7 @@ use super::annotate::Annotator;
 use super::conditions::Seen;
 use super::events;
 use super::follow::{Followed, SPACING};
+use super::grow::Grower;
 use super::handover::{DROP_SIGNALS, Ended, Handover};
 use super::held::Holding;
 use super::link::Link;
@@ -94,6 +95,7 @@ pub(super) struct Watch {
     holding: Holding,
     memory: Memory,
     annotator: Annotator,
+    grower: Grower,
     /// Says that another number of nodes was asked for.
     scaled: Option<Receiver<()>>,
     followed: Followed,
@@ -238,6 +240,7 @@ impl Watch {
                 plan.filter(|_| handover.context.is_batch_node())
                     .map_or(0, |plan| plan.comment_seconds),
             ),
+            grower: Grower::of(&handover.context),
             scaled: wait_for_scale(&handover),
             step: Step::new(handover.step, handover.command, KILL_WAIT),
             followed: Followed::open(&handover),
@@ -369,6 +372,7 @@ impl Watch {
             place.then(|| now + PLACE_PAUSE),
             self.scaled.as_ref().map(|_| now + SCALE_PAUSE),
             self.annotator.due(),
+            self.grower.due(),
             // Without word from the kernel the output is looked at in the rhythm of the samples.
             self.followed.is_unannounced().then(|| {
                 now + if self.is_young(now) {
@@ -397,6 +401,7 @@ impl Watch {
         self.tend_step(now);
         self.tend_scale();
         self.tend_comment(now);
+        self.grower.tend(now);
         if let Some(sample) = self.sampling.tick(now) {
             self.add(sample);
         }

@@ -5,6 +5,7 @@
 mod adapter;
 mod directives;
 mod export;
+mod free;
 mod gres;
 mod handed_through;
 mod ids;
@@ -141,17 +142,15 @@ impl Scheduler for Slurm {
     }
 
     fn throttle(&self, array: &JobId, elements: u32) -> Option<Result<(), SchedulerError>> {
-        let what = format!("let {elements} elements of job {array} run at a time");
-        Some(standing::update(
-            &self.commands,
-            &array.0,
-            ("ArrayTaskThrottle", elements),
-            &what,
-        ))
+        Some(standing::throttle(&self.commands, &array.0, elements))
     }
 
     fn keep_nodes(&self, job: &str, nodes: &[String]) -> Option<Result<(), SchedulerError>> {
         Some(nodes::keep(&self.commands, job, nodes))
+    }
+
+    fn free_nodes(&self, plan: &Plan, script: &str, most: u32) -> Option<u32> {
+        free::free_nodes(self, plan, script, most)
     }
 
     fn site(&self) -> Result<SiteModel, SchedulerError> {

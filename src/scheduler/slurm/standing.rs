@@ -25,6 +25,21 @@ pub(super) fn update(
     scontrol(slurm, &["update", &job, &value], what)
 }
 
+/// Lets so many elements of an array run at a time.
+pub(super) fn throttle(slurm: &Commands, array: &str, elements: u32) -> Result<(), SchedulerError> {
+    let what = format!("let {elements} elements of job {array} run at a time");
+    let (key, value) = ("ArrayTaskThrottle", elements.to_string());
+    update(slurm, array, (key, elements), &what).or_else(|error| {
+        // With elements that have ended it fails for those, and does it for the others (22.05).
+        let record = shown(slurm, ["job", array]).unwrap_or_default();
+        let pairs = scontrol_pairs(&record);
+        match pairs.contains(&(key, &*value)) {
+            true => Ok(()),
+            false => Err(error),
+        }
+    })
+}
+
 /// What dlrun's comments begin with.
 const OURS: &str = "dlrun: ";
 

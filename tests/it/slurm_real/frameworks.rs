@@ -115,6 +115,15 @@ fn keras_trains_on_jax_with_equal_weights_on_all_processes() {
     trains("keras", 4);
 }
 
+/// A file of docs/resume.md, by its first comment and a word that is in it.
+fn recipe(comment: &str, word: &str) -> String {
+    let docs = include_str!("../../../docs/resume.md");
+    let blocks = docs.split("```sh\n").skip(1);
+    let blocks = blocks.filter_map(|block| block.split("```").next());
+    let mut own = blocks.filter(|block| block.contains(comment) && block.contains(word));
+    own.next().expect("it is in the docs").to_owned()
+}
+
 /// Adds up what its ranks see, and keeps the number of its steps.
 const GROWING: &str = r#"
 import os, time, torch, torch.distributed as dist
@@ -141,9 +150,7 @@ fn an_array_of_agents_grows_and_shrinks_while_it_trains() {
         skip("DLRUN_TEST_PYTORCH_PYTHON names no Python with PyTorch");
         return;
     };
-    let docs = include_str!("../../../docs/resume.md");
-    let (_, script) = docs.split_once("```sh\n# agent.sh\n").expect("a script");
-    let (script, _) = script.split_once("```").expect("its end");
+    let script = recipe("# agent.sh", "torchrun");
     let user = User::new();
     let torchrun = Path::new(&python).with_file_name("torchrun");
     user.write(
@@ -182,4 +189,69 @@ fn an_array_of_agents_grows_and_shrinks_while_it_trains() {
         ["cancelled", "completed", "completed", "completed"],
         "{shown}"
     );
+}
+
+/// The same under Horovod, which continues without being started again.
+const ELASTIC: &str = r#"
+import time, torch, horovod.torch as hvd
+hvd.init()
+model = torch.nn.Linear(1, 1)
+optimizer = torch.optim.SGD(model.parameters(), lr=0.01)
+state = hvd.elastic.TorchState(model=model, optimizer=optimizer, step=0)
+@hvd.elastic.run
+def train(state):
+    print(f"world {hvd.size()} from step {state.step}", flush=True)
+    while state.step < 500:
+        assert hvd.allreduce(torch.ones(1), op=hvd.Sum).item() == hvd.size()
+        state.step += 1
+        time.sleep(0.1)
+        if state.step % 10 == 0:
+            state.commit()
+    print(f"trained {state.step}", flush=True)
+train(state)
+"#;
+
+#[test]
+#[ignore = "needs slurmctld and Horovod with PyTorch: docs/testing.md"]
+fn horovod_grows_and_shrinks_while_it_trains() {
+    let Ok(python) = std::env::var("DLRUN_TEST_HOROVOD_PYTORCH_PYTHON") else {
+        skip("DLRUN_TEST_HOROVOD_PYTORCH_PYTHON names no Python with Horovod");
+        return;
+    };
+    let user = User::new();
+    let horovodrun = Path::new(&python).with_file_name("horovodrun");
+    let agent = recipe("# agent.sh", "horovodrun")
+        .replace("horovodrun --", &format!("{} --", horovodrun.display()))
+        .replace("python train.py", &format!("{python} train.py"));
+    user.write("agent.sh", &agent);
+    user.write("train.py", ELASTIC);
+    user.shell("mkdir -p bin").ok();
+    for name in ["bin/hosts", "bin/ssh"] {
+        user.write(name, &recipe(&format!("# {name}: "), "sh"));
+    }
+    user.shell("chmod 755 bin/hosts bin/ssh").ok();
+    // One element a node by its memory: other tests use the nodes too.
+    let resources = "array = \"0-4%2\"\nmemory = \"33GiB\"\nwalltime = \"5m\"";
+    let run = user.submit(&user.job("hvdgrow", &argv(&["sh", "agent.sh"]), resources));
+    let text = || {
+        let output = |element: u32| user.path(&format!("hvdgrow-{}_{element}.out", run.job));
+        let texts = (0..5).map(|element| fs::read_to_string(output(element)).unwrap_or_default());
+        texts.collect::<String>()
+    };
+    let says = |line: &str, times| {
+        until(line, 60, || {
+            (text().matches(line).count() >= times).then_some(())
+        });
+    };
+    says("world 2 from step 0", 2);
+    user.dlrun(&["scale", &run.run, "4"]).ok();
+    says("world 4 from step", 4);
+    user.dlrun(&["scale", &run.run, "3"]).ok();
+    user.dlrun(&["cancel", &format!("{}_3", run.job)]).ok();
+    says("world 3 from step", 3);
+    // Slurm gives no success for elements that have ended.
+    user.dlrun(&["scale", &run.run, "4"]).ok();
+    says("world 4 from step", 8);
+    let _ = user.wait(&run.run);
+    assert_eq!(text().matches("trained 500").count(), 4, "{}", text());
 }
