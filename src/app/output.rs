@@ -1,7 +1,9 @@
 //! The one place that prints: results to standard output, everything else to standard error.
 
 use std::io::{self, IsTerminal, Write};
+use std::os::fd::AsFd;
 
+use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use serde::Serialize;
 use serde_json::Value;
 
@@ -130,6 +132,15 @@ impl Output {
             )),
             _ => Ok(()),
         }
+    }
+
+    /// Whether somebody may still read standard output: a pipe without a reader reports an error.
+    pub(crate) fn is_read(&self) -> bool {
+        let stdout = io::stdout();
+        let mut fds = [PollFd::new(stdout.as_fd(), PollFlags::empty())];
+        let _ = poll(&mut fds, PollTimeout::ZERO);
+        let events = fds[0].revents().unwrap_or(PollFlags::empty());
+        !events.contains(PollFlags::POLLERR)
     }
 
     /// Empties the screen, where standard output is one.

@@ -47,6 +47,11 @@ pub(crate) fn list_runs(
         session.note(&format!("indexed {runs} runs again"));
     }
     tracker.refresh_unfinished(history)?;
+    if filter.held {
+        // The sums are of the index: it takes in what is new of those that run.
+        let unfinished = tracker.all_going_on()?;
+        tracker.refresh(&unfinished, false)?;
+    }
     // Looking at all runs does not read the records of those that run.
     let outcome = |run_id: &RunId| match tracker.state.run(run_id) {
         Ok(run) => Ok(run.newest_outcome(0)?.outcome),

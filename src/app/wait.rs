@@ -21,7 +21,7 @@ const LONGEST_PAUSE: Duration = Duration::from_secs(15);
 const LOCAL_PAUSE: Duration = Duration::from_millis(200);
 /// How long a run may stay unclear before what is known is the answer: a new job is not in the queue at once, one that
 /// left the queue may still be writing its end mark, and one that has ended stays in the queue while a node clears up.
-const UNCLEAR_PATIENCE: Duration = Duration::from_secs(45);
+pub(crate) const UNCLEAR_PATIENCE: Duration = Duration::from_secs(45);
 
 /// How long a scheduler must say that a job can never start: a limit may be changed, a node come up.
 const HOPELESS_PATIENCE: Duration = Duration::from_secs(10);

@@ -409,7 +409,7 @@ fn node_remarks(node: &NodeRecord, status: &Status) -> Vec<String> {
     } else if status.state.is_final() && node.state == NodeState::Running {
         // Killed together with the job, the watcher could not even say that it was interrupted.
         lines.push(format!(
-            "{name}: the record ends at {last}: dlrun's processes were killed, or the state directory took nothing"
+            "{name}: the record ends at {last}: dlrun's processes were killed, or the state directory could not be written"
         ));
     }
     for gap in &node.gaps {

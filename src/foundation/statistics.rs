@@ -222,6 +222,12 @@ fn t_two_sided(t: f64, freedom: f64) -> f64 {
     incomplete_beta(freedom / 2.0, 0.5, freedom / (freedom + t * t))
 }
 
+/// The probability of an F at least so large, with these degrees of freedom of its two parts.
+#[must_use]
+pub fn f_at_least(f: f64, between: f64, within: f64) -> f64 {
+    incomplete_beta(within / 2.0, between / 2.0, within / (within + between * f))
+}
+
 /// The regularised incomplete beta function, by its continued fraction (Lentz's method; Abramowitz and Stegun 26.5.8).
 fn incomplete_beta(a: f64, b: f64, x: f64) -> f64 {
     if x <= 0.0 || x >= 1.0 {

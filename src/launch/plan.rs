@@ -426,10 +426,13 @@ impl Plan {
         self.resources.spares > 0 || gives_back
     }
 
-    /// Whether all of the run is on one node. Of an elastic run the plan has the fewest nodes.
+    /// Whether all of the run is on one node, as far as the plan says. Of an elastic run it has the fewest nodes, and the scheduler
+    /// spreads tasks whose nodes nobody asked for.
     #[must_use]
     pub fn is_on_one_node(&self) -> bool {
-        self.resources.nodes == 1 && self.resources.spares == 0 && self.elastic.is_none()
+        let resources = &self.resources;
+        let is_fixed = resources.nodes_asked || resources.tasks.is_none_or(|tasks| tasks == 1);
+        resources.nodes == 1 && is_fixed && resources.spares == 0 && self.elastic.is_none()
     }
 
     /// The version that this dlrun writes.
@@ -641,5 +644,11 @@ mod tests {
             ..Elastic::default()
         });
         assert!(!plan.is_on_one_node());
+        // `tasks = 40` without `nodes`: Slurm gives as many nodes as it needs.
+        let mut plan = Plan::default();
+        (plan.resources.nodes, plan.resources.tasks) = (1, Some(40));
+        assert!(!plan.is_on_one_node());
+        plan.resources.nodes_asked = true;
+        assert!(plan.is_on_one_node());
     }
 }

@@ -178,7 +178,7 @@ impl Resolver<'_> {
             .filter(|found| found.kind != kind)
         {
             let why = format!(
-                "{} is there, but was not asked for",
+                "{} is installed, but another scheduler was asked for",
                 found.command.display()
             );
             self.reject(found.kind.as_str(), why);

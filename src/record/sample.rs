@@ -240,8 +240,8 @@ impl Sample {
         sample
     }
 
-    /// Memory that the run needs, as far as one sample shows it: what its processes hold, or what its cgroup holds and
-    /// cannot drop.
+    /// Memory that the run needs, as far as one sample shows it: what its cgroup holds and cannot drop, else what its processes hold.
+    /// These count files that they map, and a page as often as processes share it.
     #[must_use]
     pub fn mem_used_bytes(&self) -> Option<u64> {
         Self::mem_used_of(
@@ -254,7 +254,8 @@ impl Sample {
     /// [`Sample::mem_used_bytes`] of the columns that it is made of.
     #[must_use]
     pub fn mem_used_of(rss: Option<u64>, anon: Option<u64>, shmem: Option<u64>) -> Option<u64> {
-        rss.max(anon.map(|anon| anon.saturating_add(shmem.unwrap_or(0))))
+        anon.map(|anon| anon.saturating_add(shmem.unwrap_or(0)))
+            .or(rss)
     }
 }
 

@@ -314,11 +314,10 @@ impl Progress {
         let of = planned
             .map(|planned| format!(" of {planned}"))
             .unwrap_or_default();
-        let all = self.epochs_completed;
+        let (all, last) = (self.epochs_completed, self.epochs_done());
         if self.restarts == 0 {
-            return format!("{all}{of}");
+            return format!("{last}{of}");
         }
-        let last = self.epochs_done();
         let times = if self.restarts == 1 {
             "once".to_owned()
         } else {
@@ -333,7 +332,12 @@ impl Progress {
     pub fn epochs_done(&self) -> u64 {
         let is_from_0 = self.epoch_numbering == Some(EpochNumbering::ZeroBased);
         let last = self.epochs.last();
-        last.map_or(0, |last| last.epoch.saturating_add(u64::from(is_from_0)))
+        let last = last.map_or(0, |last| last.epoch.saturating_add(u64::from(is_from_0)));
+        // A start that continues begins with a later one than the first.
+        match self.restarts {
+            0 => last.max(self.epochs_completed),
+            _ => last,
+        }
     }
 
     /// Puts the epochs of the start before in front, without those that were trained again. Nothing where the numbers of either say

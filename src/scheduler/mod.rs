@@ -17,7 +17,7 @@ pub mod script;
 pub mod slurm;
 pub mod torque;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -295,11 +295,15 @@ pub trait Scheduler {
     fn history(&self, jobs: &[JobRef]) -> Result<Entries, SchedulerError>;
 
     /// Those of `runs` that are jobs of this user's in the queue, each with its job: a client that was killed while it handed
-    /// one over did not hear the id.
+    /// one over did not hear the id. `known`: ids of jobs of other runs.
     ///
     /// # Errors
     /// When the scheduler gives no answer.
-    fn unheard(&self, _runs: &[&RunRecord]) -> Result<RunJobs, SchedulerError> {
+    fn unheard(
+        &self,
+        _runs: &[&RunRecord],
+        _known: &BTreeSet<String>,
+    ) -> Result<RunJobs, SchedulerError> {
         Ok(Vec::new())
     }
 

@@ -495,6 +495,12 @@ fn converted_scripts_find_what_qsub_gives_them() {
 
 #[test]
 #[ignore = "needs OpenPBS: DLRUN_TEST_OPENPBS_BIN, DLRUN_TEST_USER"]
+fn an_array_runs_as_many_elements_as_are_asked_for() {
+    Site::new().an_array_runs_as_many_elements_as_are_asked_for();
+}
+
+#[test]
+#[ignore = "needs OpenPBS: DLRUN_TEST_OPENPBS_BIN, DLRUN_TEST_USER"]
 fn ranks_of_two_nodes_have_one_table_and_their_own_files() {
     Site::new().ranks_have_one_table();
 }

@@ -57,6 +57,29 @@ pub(crate) trait Site {
         String::from_utf8_lossy(&output.stdout).into_owned()
     }
 
+    /// Elements of an array that were held back by its limit start when `dlrun scale` lets more run.
+    fn an_array_runs_as_many_elements_as_are_asked_for(&self) {
+        let file = self.path("wider.toml");
+        let text = "name = \"wider\"\n[run]\ncommand = [\"sleep\", \"60\"]\n[image]\nnone = true\n[resources]\narray = \"0-2%1\"\nwalltime = \"5m\"\n";
+        fs::write(&file, text).expect("root may");
+        let submitted = self.answer(&["submit", "--json", &file.to_string_lossy()]);
+        let run = submitted["run_id"].as_str().expect("an id");
+        let run_so_many = |wanted: usize| {
+            wait_for(&format!("{wanted} elements that run"), || {
+                sleep(Duration::from_millis(500));
+                let shown = self.answer(&["show", "--json", run]);
+                let elements = shown["elements"].as_array().cloned().unwrap_or_default();
+                let running = |element: &&Value| element["state"] == "running";
+                elements.iter().filter(running).count() == wanted
+            });
+        };
+        run_so_many(1);
+        let scaled = self.answer(&["scale", "--json", run, "2"]);
+        assert_eq!(scaled["is_array"], true, "{scaled}");
+        run_so_many(2);
+        let _ = self.dlrun(&["cancel", run]);
+    }
+
     fn ranks_have_one_table(&self) {
         let (run, _) = self.ddp(RANK, "tasks_per_node = 2");
         assert_eq!(self.end_of(&run), Some(0));

@@ -1,6 +1,6 @@
 //! Asks schedulers for the states of runs, each with one question for any number of them.
 
-use std::collections::{BTreeMap, HashSet};
+use std::collections::{BTreeMap, BTreeSet, HashSet};
 use std::path::PathBuf;
 
 use super::Tracker;
@@ -24,6 +24,12 @@ pub(super) const NO_ANSWER: &str = "its scheduler gives no answer";
 impl Tracker<'_> {
     /// Completes records of clients that were killed while they handed their job over, where it waits in the queue.
     pub(super) fn find_unheard(&self, due: &mut [(RunDir, RunRecord)]) {
+        if due.iter().all(|(_, record)| record.job_id.is_some()) {
+            return;
+        }
+        let unfinished = self.store.unfinished().unwrap_or_default();
+        let known = unfinished.into_iter().filter_map(|row| row.record.job_id);
+        let known: BTreeSet<String> = known.map(|job| job.0).collect();
         for kind in SchedulerKind::ALL {
             let is_meant =
                 |record: &&RunRecord| record.job_id.is_none() && record.scheduler == kind;
@@ -40,7 +46,7 @@ impl Tracker<'_> {
                 .session
                 .scheduler(kind)
                 .ok()
-                .and_then(|it| it.unheard(&runs).ok());
+                .and_then(|it| it.unheard(&runs, &known).ok());
             for (run_id, job_id) in found.unwrap_or_default() {
                 if let Some((run, record)) = due.iter_mut().find(|(run, _)| *run.run_id() == run_id)
                 {

@@ -106,9 +106,9 @@ fn named<'a>(
     Ok(runs)
 }
 
-/// The elements of a run that are named by their jobs' ids; `None` where anything else names it too.
+/// The elements that are named by ids of the run's job, of an array or not; `None` where anything else names it too.
 fn elements_in(texts: &[&str], record: &RunRecord) -> Option<ArraySpec> {
-    let job = record.array.as_ref().and(record.job_id.as_ref())?;
+    let job = record.job_id.as_ref()?;
     let elements = texts.iter().map(|text| element_of(text, &job.0));
     let elements: Vec<u32> = elements.collect::<Option<_>>()?;
     (!elements.is_empty()).then(|| ArraySpec::of(&elements, None))

@@ -1,6 +1,6 @@
 //! `dlrun show`: all that is known of a run.
 
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use serde::Serialize;
 
@@ -8,9 +8,11 @@ use crate::app::error::Error;
 use crate::app::insight;
 use crate::app::runs::look_at_run;
 use crate::app::session::Session;
+use crate::app::wait::UNCLEAR_PATIENCE;
 use crate::cli::args::Show;
 use crate::cli::elements;
 use crate::cli::summary::{self, RunAnswer};
+use crate::job::JobState;
 use crate::record::AttemptSeen;
 use crate::report::insight::Insight;
 
@@ -30,17 +32,30 @@ pub(crate) struct ShownRun<'a> {
 
 /// Runs the verb.
 pub(crate) fn run(session: &Session, args: &Show) -> Result<u8, Error> {
+    let mut unknown_since = None;
     loop {
-        let (code, is_over) = show(session, args)?;
-        match args.watch.filter(|_| !is_over) {
-            Some(seconds) => std::thread::sleep(Duration::from_secs(seconds)),
-            None => return Ok(code),
+        if args.watch.is_some() {
+            session.output.clear()?;
+        }
+        let (code, state) = show(session, args)?;
+        let going_on = state.filter(|state| !state.is_final());
+        let Some((seconds, state)) = args.watch.zip(going_on) else {
+            return Ok(code);
+        };
+        if state != JobState::Unknown {
+            unknown_since = None;
+        } else if unknown_since.get_or_insert_with(Instant::now).elapsed() > UNCLEAR_PATIENCE {
+            return Ok(code);
+        }
+        std::thread::sleep(Duration::from_secs(seconds));
+        if !session.output.is_read() {
+            return Ok(code);
         }
     }
 }
 
-/// Shows it once; also says whether the run is over.
-fn show(session: &Session, args: &Show) -> Result<(u8, bool), Error> {
+/// Shows it once; also says how the run stands, where that can change.
+fn show(session: &Session, args: &Show) -> Result<(u8, Option<JobState>), Error> {
     let store = args.store.as_deref();
     let mut shown = look_at_run(session, &args.run, args.element, store, args.history)?;
     let Some(dir) = &shown.dir else {
@@ -51,7 +66,7 @@ fn show(session: &Session, args: &Show) -> Result<(u8, bool), Error> {
             overrides: None,
         };
         let text = summary::to_text(&shown.tracked, None) + &elements::attempts_table(&shown);
-        return Ok((session.answer(&answer, &text)?, true));
+        return Ok((session.answer(&answer, &text)?, None));
     };
     let insight = insight::read(session, dir, &mut shown.tracked);
     let given = shown.overrides.iter();
@@ -64,9 +79,6 @@ fn show(session: &Session, args: &Show) -> Result<(u8, bool), Error> {
         insight: Some(&insight),
         overrides: Some(&shown.overrides),
     };
-    if args.watch.is_some() {
-        session.output.clear()?;
-    }
-    let is_over = shown.tracked.status.state.is_final();
-    Ok((session.answer(&answer, &text)?, is_over))
+    let state = shown.tracked.status.state;
+    Ok((session.answer(&answer, &text)?, Some(state)))
 }

@@ -101,7 +101,7 @@ impl<'a> WatchedRun<'a> {
             cpu_busy: run.cpus,
             cpu_throttled: share(rates.cpu_throttled_us),
             element: view.key.element,
-            epoch: view.progress.epochs_completed,
+            epoch: view.progress.epochs_done(),
             epochs: view.progress.epochs_announced,
             events: &view.events,
             expected_end: view.progress.expected_end,

@@ -77,7 +77,7 @@ static COLUMNS: [Column; 14] = [
 
 fn epoch(run: &Watched) -> String {
     let progress = &run.view.progress;
-    match (progress.epochs_completed, progress.epochs_announced) {
+    match (progress.epochs_done(), progress.epochs_announced) {
         (0, None) => "-".to_owned(),
         (done, None) => done.to_string(),
         (done, Some(of)) => format!("{done}/{of}"),

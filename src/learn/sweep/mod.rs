@@ -9,7 +9,7 @@ mod stopping;
 mod study;
 
 pub use document::{Metric, SamplerKind, StopRule, Sweep, parse};
-pub use importance::importance;
+pub use importance::{importance, importance_text};
 pub use sampler::Sampler;
 pub use space::{Kind, Parameter, Values};
 pub use stopping::Stopping;

@@ -98,9 +98,10 @@ fn comment(progress: &Progress) -> String {
     let phase = activity.and_then(|activity| activity.phase);
     let phase = phase.filter(|phase| *phase != Phase::Unknown);
     let phase = phase.map(|phase| phase.as_str().replace('_', " "));
-    let epochs = (progress.epochs_completed > 0).then(|| {
-        let text = progress.epochs_text(progress.epochs_announced);
-        format!("{text} epochs")
+    let epochs = (progress.epochs_done() > 0).then(|| {
+        let of = progress.epochs_announced;
+        let of = of.map_or_else(String::new, |all| format!(" of {all}"));
+        format!("{}{of} epochs", progress.epochs_done())
     });
     let end = progress.expected_end.and_then(|end| {
         let seconds = i64::try_from(end.at_ms / 1000).ok()?;

@@ -42,8 +42,11 @@ pub(super) struct Memory {
 }
 
 impl Memory {
-    pub(super) fn take_over(&mut self, former: Option<&MemoryForecast>) {
-        self.forecast = former.cloned();
+    /// Continues that of a watcher that was killed. Which of the kills came after its forecast is not known.
+    pub(super) fn take_over(&mut self, former: Option<&NodeRecord>) {
+        let Some(former) = former else { return };
+        self.forecast.clone_from(&former.progress.memory_forecast);
+        self.kills = former.usage.mem_oom_kills.unwrap_or(0);
     }
 
     /// The forecast, and what has come of it by this record.

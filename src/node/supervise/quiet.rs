@@ -1,11 +1,11 @@
 //! Programs that seem to hang: no output and no event for much longer than ever before, and no work meanwhile.
 //!
-//! A program that waits busily, as NCCL's do, works: its silence is no proof, so it is reported by nobody here.
+//! A program that waits busily, as NCCL's do, works: its silence is no proof, so it is noted, and nothing follows from it.
 
 use std::time::{Duration, Instant};
 
 use crate::foundation::units::display_seconds;
-use crate::record::NodeRecord;
+use crate::record::{EventKind, NodeRecord};
 
 /// A silence is no sign of anything before this.
 const SHORTEST: Duration = Duration::from_secs(600);
@@ -27,6 +27,8 @@ pub(super) struct Quiet {
     /// Work at the first look into this silence: CPU time and sums of the GPUs' utilisation.
     work: Option<(Instant, f64, (u64, u64))>,
     is_reported: bool,
+    /// Whether it was noted that it works and is silent.
+    is_noted: bool,
     /// The last look, and the longest time between two: after a longer one the job was suspended, or the node was.
     looked: Instant,
     pause: Duration,
@@ -43,6 +45,7 @@ impl Quiet {
             pauses: 0,
             work: None,
             is_reported: false,
+            is_noted: false,
             looked: Instant::now(),
             pause,
         }
@@ -59,7 +62,8 @@ impl Quiet {
             self.longest = self.longest.max(now.saturating_duration_since(self.since));
             self.pauses = self.pauses.saturating_add(1);
         }
-        (self.heard, self.since, self.work, self.is_reported) = (heard, now, None, false);
+        (self.heard, self.since, self.work) = (heard, now, None);
+        (self.is_reported, self.is_noted) = (false, false);
         is_over
     }
 
@@ -68,8 +72,12 @@ impl Quiet {
         self.is_reported = is_reported;
     }
 
-    /// Looks whether the program seems to hang; says so once in each silence.
-    pub(super) fn look(&mut self, record: &NodeRecord, now: Instant) -> Option<String> {
+    /// Looks whether the program seems to hang, or is silent for as long while it works (a note); says so once in each silence.
+    pub(super) fn look(
+        &mut self,
+        record: &NodeRecord,
+        now: Instant,
+    ) -> Option<(EventKind, String)> {
         let last = std::mem::replace(&mut self.looked, now);
         if now.saturating_duration_since(last) > 2 * self.pause {
             (self.since, self.work) = (now, None);
@@ -91,17 +99,24 @@ impl Quiet {
         let works = cpu - cpu_before > IDLE_CPU * seen.as_secs_f64() || gpus.0 != gpus_before.0;
         // Of GPUs that do not answer nothing is known.
         let is_blind = !record.gpus.is_empty() && gpus.1 == gpus_before.1;
-        if works || is_blind {
+        let text = |time: Duration| display_seconds(time.as_secs_f64());
+        let (silent, longest) = (text(silent), text(self.longest));
+        if is_blind || works && std::mem::replace(&mut self.is_noted, true) {
             return None;
         }
+        if works {
+            let note = format!(
+                "no output for {silent}, although it works (its longest pause before: {longest}): it may wait busily, as NCCL does for a \
+                 rank that hangs"
+            );
+            return Some((EventKind::Note, note));
+        }
         self.is_reported = true;
-        let text = |time: Duration| display_seconds(time.as_secs_f64());
-        Some(format!(
-            "no output for {} and no work for {}: it seems to hang (its longest pause before: {})",
-            text(silent),
-            text(seen),
-            text(self.longest)
-        ))
+        let seen = text(seen);
+        let hang = format!(
+            "no output for {silent} and no work for {seen}: it seems to hang (its longest pause before: {longest})"
+        );
+        Some((EventKind::Hang, hang))
     }
 }
 
@@ -126,18 +141,19 @@ mod tests {
     }
 
     /// Looks every minute of a silence after ten outputs a minute apart; `work` is the CPU time of a second.
-    fn first_report(after: Option<Duration>, outputs: u64, work: f64) -> Option<u64> {
+    fn first_report(after: Option<Duration>, outputs: u64, work: f64) -> Option<(EventKind, u64)> {
         let (mut quiet, begin) = (Quiet::new(after, Duration::from_secs(3600)), Instant::now());
         let at = |minute: u64| begin + Duration::from_secs(60 * minute);
         for minute in 1..=outputs {
             quiet.hear(minute, at(minute));
         }
-        let reports: Vec<u64> = (0..60)
-            .filter(|minute| {
+        let reports: Vec<(EventKind, u64)> = (0..60)
+            .filter_map(|minute| {
                 let now = at(outputs + minute);
                 #[expect(clippy::cast_precision_loss, reason = "small")]
-                let cpu = *minute as f64 * 60.0 * work;
-                quiet.look(&record(cpu), now).is_some()
+                let cpu = minute as f64 * 60.0 * work;
+                let (kind, _) = quiet.look(&record(cpu), now)?;
+                Some((kind, minute))
             })
             .collect();
         assert!(reports.len() <= 1, "{reports:?}");
@@ -146,12 +162,14 @@ mod tests {
 
     #[test]
     fn only_a_long_silence_without_work_is_reported_and_once() {
-        assert_eq!(first_report(None, 10, 0.0), Some(10));
-        assert_eq!(first_report(None, 10, 0.9), None, "it works");
+        let hang = |minute| Some((EventKind::Hang, minute));
+        assert_eq!(first_report(None, 10, 0.0), hang(10));
+        let busy = first_report(None, 10, 0.9);
+        assert_eq!(busy, Some((EventKind::Note, 10)), "it works");
         assert_eq!(first_report(None, 3, 0.0), None, "its rhythm is not known");
         assert_eq!(
             first_report(Some(Duration::from_secs(180)), 3, 0.001),
-            Some(3)
+            hang(3)
         );
     }
 }

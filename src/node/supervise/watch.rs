@@ -3,12 +3,10 @@
 use std::io::{self, BufRead, BufReader, StdinLock};
 use std::os::fd::{AsFd, BorrowedFd};
 use std::path::PathBuf;
-use std::sync::mpsc::{Receiver, channel};
+use std::sync::mpsc::Receiver;
 use std::time::{Duration, Instant};
 
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
-use nix::sys::signal::kill;
-use nix::unistd::Pid;
 
 use super::account::Account;
 use super::activity;
@@ -16,7 +14,6 @@ use super::annotate::Annotator;
 use super::conditions::Seen;
 use super::events;
 use super::follow::{Followed, SPACING};
-use super::grow::Grower;
 use super::handover::{DROP_SIGNALS, Ended, Handover};
 use super::held::Holding;
 use super::link::Link;
@@ -24,17 +21,16 @@ use super::memory::Memory;
 use super::quiet::Quiet;
 use super::ranks::reported;
 use super::sampling::Sampling;
-use super::signals::{STOP_EARLY, drop_pending, ignore_all};
-use super::stacks::stacks;
+use super::scale::{Grower, SCALE_PAUSE, wait_for_scale};
+use super::signals::{drop_pending, ignore_all};
 use super::step::Step;
 use super::writer::{Job, Resumed, Writer};
 use crate::foundation::clock::{self, now_ms};
-use crate::job::{Launcher, OnHang};
-use crate::launch::{Plan, PlannedResources};
+use crate::job::Launcher;
 use crate::observe::client::ClientError;
 use crate::observe::monitor;
 use crate::plan::{hidden_values, masked_line};
-use crate::record::rundir::{Attempt, StateDir, keep_late};
+use crate::record::rundir::keep_late;
 use crate::record::{
     Conditions, EpochNumbering, EventKind, HostFacts, Missing, NodeRecord, NodeState, Progress,
     Sample, WatcherCost, add_first_rank, encode_segments, hangs,
@@ -61,8 +57,6 @@ const STEP_PAUSE: Duration = Duration::from_millis(500);
 
 /// How long the output is looked at in short intervals, before the kernel is asked to say when it grows.
 const LISTENS_AFTER: Duration = Duration::from_secs(1);
-/// Between two looks whether another number of nodes was asked for.
-const SCALE_PAUSE: Duration = Duration::from_secs(3);
 /// Until the place of the records is known it is asked for so often, for so long; then in the rhythm of the samples.
 const PLACE_PAUSE: Duration = Duration::from_millis(20);
 const PLACE_SOON: Duration = Duration::from_secs(5);
@@ -90,14 +84,14 @@ pub(super) struct Watch {
     pub(super) link: Link,
     /// Why the daemon did not take the run, as noted.
     pub(super) reasons: Vec<String>,
-    step: Step,
-    quiet: Quiet,
-    holding: Holding,
-    memory: Memory,
-    annotator: Annotator,
+    pub(super) step: Step,
+    pub(super) quiet: Quiet,
+    pub(super) holding: Holding,
+    pub(super) memory: Memory,
+    pub(super) annotator: Annotator,
     grower: Grower,
     /// Says that another number of nodes was asked for.
-    scaled: Option<Receiver<()>>,
+    pub(super) scaled: Option<Receiver<()>>,
     followed: Followed,
     conditions: Seen,
     pub(super) activity: activity::Seen,
@@ -119,36 +113,6 @@ pub(super) fn last_state(ended: Option<&Ended>) -> NodeState {
         Some(_) => NodeState::Ended,
         None => NodeState::Interrupted,
     }
-}
-
-/// Waits for `dlrun scale`, of a run that may have other sizes. On a thread: the state directory may hang.
-fn wait_for_scale(handover: &Handover) -> Option<Receiver<()>> {
-    let context = &handover.context;
-    context.plan.as_ref()?.elastic.as_ref()?;
-    let (dir, run_id) = (context.state_dir.clone()?, context.run_id.clone()?);
-    let attempt = Attempt {
-        element: context.element,
-        attempt: context.attempt,
-    };
-    let (sender, receiver) = channel();
-    let looks = move || {
-        loop {
-            std::thread::sleep(SCALE_PAUSE);
-            let run = StateDir::open(&dir).and_then(|state| state.run(&run_id));
-            let Ok(run) = run else { continue };
-            // Nearly always nobody asked, and one file is missing.
-            if run.scale().is_none() {
-                continue;
-            }
-            let begun = run.marks(attempt).outcome.attempt;
-            if run.scale_since(begun.as_ref()).is_some() {
-                let _ = sender.send(());
-                return;
-            }
-        }
-    };
-    std::thread::Builder::new().spawn(looks).ok()?;
-    Some(receiver)
 }
 
 /// What ended a sleep.
@@ -302,7 +266,7 @@ impl Watch {
         self.holding
             .take_over(progress.and_then(|progress| progress.held.as_ref()));
         self.memory
-            .take_over(progress.and_then(|progress| progress.memory_forecast.as_ref()));
+            .take_over(former.as_ref().map(|former| &former.record));
         self.before = former.map(|former| former.record.progress);
     }
 
@@ -425,81 +389,6 @@ impl Watch {
             self.look_at_what_it_holds(&record, now);
             self.look_at_memory(&record);
             self.write_record(NodeState::Running, None);
-        }
-    }
-
-    fn tend_comment(&mut self, now: Instant) {
-        if self.annotator.due().is_some_and(|due| now >= due) {
-            let progress = self.progress(NodeState::Running);
-            self.annotator.tend(&progress, now);
-        }
-    }
-
-    fn tend_scale(&mut self) {
-        let is_asked = self
-            .scaled
-            .as_ref()
-            .is_some_and(|scaled| scaled.try_recv().is_ok());
-        if is_asked && let Ok(pid) = i32::try_from(self.handover.supervisor) {
-            self.scaled = None;
-            let _ = kill(Pid::from_raw(pid), STOP_EARLY);
-        }
-    }
-
-    /// A program that seems to hang is reported, and ended where the job file says so.
-    fn look_for_hang(&mut self, record: &NodeRecord, now: Instant) {
-        let plan = self.handover.context.plan.as_ref();
-        let gpus = plan.and_then(|plan| plan.resources.gpus_on_node());
-        if gpus.is_some() && record.gpus.is_empty() {
-            return;
-        }
-        let Some(mut text) = self.quiet.look(record, now) else {
-            return;
-        };
-        for stack in stacks(self.step.command()) {
-            text.push_str("; ");
-            text.push_str(&stack);
-        }
-        let plan = self.handover.context.plan.as_ref();
-        let hang = plan
-            .and_then(|plan| plan.resume.as_ref())
-            .map(|resume| resume.hang);
-        // Other nodes may wait for this one's work: the node of the batch script decides.
-        if hang == Some(OnHang::Requeue) && self.handover.context.is_batch_node() {
-            self.account.note(EventKind::HangEnded, text);
-            // What it writes at its end says nothing.
-            self.quiet.take_over(false);
-            self.step.end(now);
-        } else {
-            self.account.note(EventKind::Hang, text);
-        }
-    }
-
-    /// Whether its memory will exceed what it may have.
-    fn look_at_memory(&mut self, record: &NodeRecord) {
-        let context = &self.handover.context;
-        let resources = context.plan.as_ref().map(|plan| &plan.resources);
-        let asked = resources.and_then(PlannedResources::memory_on_node);
-        let limit = asked.or_else(|| monitor::memory_limit(self.handover.command.pid));
-        let limit = limit.into_iter().chain(record.host.mem_total_bytes).min();
-        let walltime = resources.and_then(|resources| resources.walltime);
-        let ends = [
-            context.time_limit.map(|(end, _)| end.saturating_mul(1000)),
-            walltime.map(|limit| record.started_at_ms.saturating_add(limit.0 * 1000)),
-            record.progress.expected_end.map(|end| end.latest_ms),
-        ];
-        let end_ms = ends.into_iter().flatten().min();
-        self.memory.look(record, limit, end_ms);
-    }
-
-    /// What it holds without using it is noted, and the run is ended where the site says so.
-    fn look_at_what_it_holds(&mut self, record: &NodeRecord, now: Instant) {
-        let plan = self.handover.context.plan.as_ref();
-        let has_gpus = plan.is_some_and(|plan| plan.resources.gpus_on_node().is_some());
-        let is_alone = plan.is_some_and(Plan::is_on_one_node);
-        if let Some(why) = self.holding.look(record, has_gpus, is_alone) {
-            self.account.note(EventKind::IdleEnded, why);
-            self.step.end(now);
         }
     }
 
@@ -736,7 +625,7 @@ impl Watch {
     }
 
     /// What was recognised; after a takeover the epochs that the former watcher timed keep their times.
-    fn progress(&self, state: NodeState) -> Progress {
+    pub(super) fn progress(&self, state: NodeState) -> Progress {
         let mut progress = self.followed.progress();
         for known in self.before.iter().flat_map(|before| &before.epochs) {
             let same = |epoch: &&mut crate::record::Epoch| {

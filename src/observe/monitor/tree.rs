@@ -418,8 +418,12 @@ impl Tree {
         }
         for member in &mut self.members {
             if let Err(error) = member.read_io(&mut self.proc, all) {
-                why = format!("cannot read io of process {}: {error}", member.stat.pid);
-                if is_gone(&error) {
+                let is_gone = is_gone(&error);
+                // That one may not be read says more than that another has ended.
+                if !(is_gone && is_refused) {
+                    why = format!("cannot read io of process {}: {error}", member.stat.pid);
+                }
+                if is_gone {
                     totals.vanished.add(member.io.take().unwrap_or_default());
                 } else {
                     is_refused = true;

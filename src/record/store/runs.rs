@@ -270,7 +270,7 @@ impl Store {
     }
 }
 
-/// The number of a job in a scheduler's notation: `95`, `95_3`, `12[]`, `12[3]`.
+/// The number of a job in a scheduler's notation: `95`, `95_3`, `12[]`, `12[3]`, `12[3].server`.
 fn job_number(text: &str) -> Option<&str> {
     let (number, rest) = text.split_at(
         text.find(|c: char| !c.is_ascii_digit())
@@ -278,7 +278,11 @@ fn job_number(text: &str) -> Option<&str> {
     );
     let digits = |text: &str| text.bytes().all(|byte| byte.is_ascii_digit());
     let after_line = rest.strip_prefix('_').filter(|index| !index.is_empty());
-    let element = after_line.or_else(|| rest.strip_prefix('[')?.strip_suffix(']'));
+    let in_brackets = || {
+        let (index, rest) = rest.strip_prefix('[')?.split_once(']')?;
+        (rest.is_empty() || rest.starts_with('.')).then_some(index)
+    };
+    let element = after_line.or_else(in_brackets);
     (!number.is_empty() && (rest.is_empty() || element.is_some_and(digits))).then_some(number)
 }
 

@@ -1,7 +1,7 @@
 //! A sweep as a page: how the best came about, the metric over each parameter, and all trials.
 
 use super::{Html, head, table};
-use crate::learn::sweep::{Parameter, Study, Sweep, Trial, importance};
+use crate::learn::sweep::{Parameter, Study, Sweep, Trial, importance, importance_text};
 use crate::report::chart::panel::{Panel, Shape, axis_below, polyline};
 use crate::report::chart::ticks::{Ticks, values};
 use crate::report::chart::{HEIGHT, WIDTH};
@@ -149,7 +149,7 @@ fn points_over(
         path: path.collect(),
     };
     let marks = parameter.marks();
-    let share = share.map(|share| format!(", importance {:.0}%", share * 100.0));
+    let share = share.map(|share| format!(", importance {}", importance_text(Some(share))));
     let trials = counted(points.len() as u64, "trial");
     let summary = trials + &share.unwrap_or_default();
     drawing(

@@ -161,7 +161,7 @@ fn unmeasured(view: &RunView<'_>, timing: Option<&Timing>) -> Vec<Unmeasured> {
                  to find a pattern"
             }
             // A record is up to some minutes old.
-            false => "nothing was read yet that ends an epoch or a step",
+            false => "no end of an epoch or a step was read yet",
         };
         note("timing", why.to_owned());
     } else if let Some(timing) = timing

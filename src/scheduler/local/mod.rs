@@ -248,14 +248,14 @@ impl Local {
                 (JobState::Running, "running", ticket.warning.clone())
             }
             (Phase::Running, _) => {
-                let why = "its runner is gone and did not write down how the job ended: it was killed, or the state directory took nothing";
+                let why = "its runner is gone and did not write down how the job ended: it was killed, or the state directory could not be written";
                 (JobState::Unknown, "gone", Some(why.to_owned()))
             }
             _ => (
                 JobState::Unknown,
                 "gone",
                 Some(
-                    "its runner is gone: it was killed, or the state directory took nothing"
+                    "its runner is gone: it was killed, or the state directory could not be written"
                         .to_owned(),
                 ),
             ),

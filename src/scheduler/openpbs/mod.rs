@@ -49,6 +49,7 @@ pub static OPENPBS: Dialect = Dialect {
     reserves_by_queue: true,
     gives_whole_nodes: false,
     gives_nodes_back: true,
+    throttle: ["-W", "max_run_subjobs="],
     index: "PBS_ARRAY_INDEX",
     lists_cpus: false,
     pbsdsh: "--",

@@ -1,6 +1,6 @@
 //! What both PBS do, by what differs between them.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -229,9 +229,17 @@ impl Scheduler for Pbs {
     }
 
     /// By the script among the arguments of `qsub`, which the server keeps.
-    fn unheard(&self, runs: &[&RunRecord]) -> Result<RunJobs, SchedulerError> {
+    fn unheard(
+        &self,
+        runs: &[&RunRecord],
+        known: &BTreeSet<String>,
+    ) -> Result<RunJobs, SchedulerError> {
         let jobs = (self.dialect.all)(&self.commands)?;
-        Ok(jobs.iter().filter_map(|job| unheard(job, runs)).collect())
+        // An array has a line for each element.
+        let found = jobs.iter().filter_map(|job| unheard(job, runs));
+        let found: BTreeMap<RunId, JobId> = found.collect();
+        let is_new = |(_, job): &(RunId, JobId)| !known.contains(&job.0);
+        Ok(found.into_iter().filter(is_new).collect())
     }
 
     fn history(&self, jobs: &[JobRef]) -> Result<Entries, SchedulerError> {
@@ -268,6 +276,15 @@ impl Scheduler for Pbs {
         Some(broken(&printed.ok()?))
     }
 
+    fn throttle(&self, array: &JobId, elements: u32) -> Option<Result<(), SchedulerError>> {
+        let [option, key] = self.dialect.throttle;
+        let value = format!("{key}{elements}");
+        let what = format!("let {elements} elements of job {array} run at a time");
+        let arguments = [option, &*value, &*array.0];
+        let done = self.commands.printed("qalter", &arguments, &[], &what);
+        Some(done.map(drop))
+    }
+
     fn keep_nodes(&self, job: &str, nodes: &[String]) -> Option<Result<(), SchedulerError>> {
         let all = self.dialect.nodes_of_this_job();
         let all = all.filter(|_| self.dialect.gives_nodes_back)?;
@@ -285,11 +302,14 @@ impl Scheduler for Pbs {
     }
 }
 
-/// Scripts lie in the directories of their runs.
+/// Scripts lie in the directories of their runs. A server may show jobs of others, who may give their scripts any name.
 fn unheard(job: &Thing, runs: &[&RunRecord]) -> Option<(RunId, JobId)> {
+    let (owner, _) = job.get("Job_Owner")?.split_once('@')?;
     let arguments = job.get("Submit_arguments").or(job.get("submit_args"))?;
-    let dir = Path::new(arguments.trim_end()).parent()?.file_name()?;
-    let run = runs.iter().find(|run| dir == run.run_id.as_str())?;
+    let dir = arguments.trim_end().strip_suffix("/job.sh")?;
+    let dir = Path::new(dir).file_name()?;
+    let mut own = runs.iter().filter(|run| run.user == owner);
+    let run = own.find(|run| dir == run.run_id.as_str())?;
     let id = ids::element(&job.id).map_or_else(|| job.id.clone(), |(array, _)| array);
     Some((run.run_id.clone(), JobId(id)))
 }
@@ -301,9 +321,10 @@ mod tests {
     #[test]
     fn a_job_is_found_by_the_place_of_its_script() {
         let run_id = RunId::from_random([7; 10]);
-        let run = Plan::default().new_run(run_id.clone(), 0, String::new(), String::new());
-        let found = |key: &str, id: &str, arguments: String| {
-            let attributes = [(key.to_owned(), arguments)].into();
+        let run = Plan::default().new_run(run_id.clone(), 0, "ann".to_owned(), String::new());
+        let found_of = |owner: &str, key: &str, id: &str, arguments: String| {
+            let owner = ("Job_Owner".to_owned(), format!("{owner}@login"));
+            let attributes = [owner, (key.to_owned(), arguments)].into();
             let id = id.to_owned();
             unheard(
                 &Thing {
@@ -314,6 +335,7 @@ mod tests {
                 &[&run],
             )
         };
+        let found = |key: &str, id: &str, arguments| found_of("ann", key, id, arguments);
         let script = |run: &RunId| format!("-l nodes=1 -N a /home/a b/runs/{run}/job.sh");
         for (key, id, job) in [
             ("Submit_arguments", "14.srv", "14.srv"),
@@ -322,6 +344,8 @@ mod tests {
             let expected = (run_id.clone(), JobId(job.to_owned()));
             assert_eq!(found(key, id, script(&run_id)), Some(expected));
         }
+        let others = found_of("eve", "submit_args", "14.srv", script(&run_id));
+        assert_eq!(others, None);
         let other = RunId::from_random([8; 10]);
         assert_eq!(found("submit_args", "14.srv", script(&other)), None);
         assert_eq!(

@@ -27,6 +27,8 @@ pub struct Dialect {
     pub(in crate::scheduler) gives_whole_nodes: bool,
     /// Whether a running job may give nodes back (`pbs_release_nodes`).
     pub(in crate::scheduler) gives_nodes_back: bool,
+    /// The option of `qalter` by which so many elements of an array run at a time, without the number.
+    pub(in crate::scheduler) throttle: [&'static str; 2],
     /// The variable that holds the index of an array's element in its job.
     pub(in crate::scheduler) index: &'static str,
     /// Whether the list of a job's nodes has a line for each CPU, else for each task.

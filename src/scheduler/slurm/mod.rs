@@ -21,6 +21,7 @@ mod srun;
 mod standing;
 mod states;
 
+use std::collections::BTreeSet;
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -88,8 +89,12 @@ impl Scheduler for Slurm {
         squeue::queue(&self.commands, jobs)
     }
 
-    fn unheard(&self, runs: &[&RunRecord]) -> Result<RunJobs, SchedulerError> {
-        squeue::unheard(&self.commands, runs)
+    fn unheard(
+        &self,
+        runs: &[&RunRecord],
+        known: &BTreeSet<String>,
+    ) -> Result<RunJobs, SchedulerError> {
+        squeue::unheard(&self.commands, runs, known)
     }
 
     fn history(&self, jobs: &[JobRef]) -> Result<Entries, SchedulerError> {

@@ -71,11 +71,20 @@ fn ask(slurm: &Commands, ids: &str) -> Result<String, SchedulerError> {
     answer.map(|output| output.stdout)
 }
 
+/// So many scripts are read at most: each is a question to the controller.
+const SCRIPTS: usize = 20;
+
 /// Looks for runs in the scripts of waiting jobs: nothing else of a job names its run, for others would read it.
-pub(super) fn unheard(slurm: &Commands, runs: &[&RunRecord]) -> Result<RunJobs, SchedulerError> {
-    let arguments = ["--noheader", "--me", "--states=all", "--format=%F|%V"];
+pub(super) fn unheard(
+    slurm: &Commands,
+    runs: &[&RunRecord],
+    known: &BTreeSet<String>,
+) -> Result<RunJobs, SchedulerError> {
+    // One that has begun left its mark, and its id in it.
+    let arguments = ["--noheader", "--me", "--states=PENDING", "--format=%F|%V"];
     let printed = slurm.printed("squeue", &arguments, &[], "list jobs")?;
     let jobs = candidates(&printed, runs).into_iter();
+    let jobs = jobs.filter(|id| !known.contains(*id)).take(SCRIPTS);
     let found = jobs.filter_map(|id| {
         let words = ["write", "batch_script", id, "-"];
         let script = slurm

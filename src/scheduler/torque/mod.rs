@@ -49,6 +49,7 @@ pub static TORQUE: Dialect = Dialect {
     reserves_by_queue: false,
     gives_whole_nodes: true,
     gives_nodes_back: false,
+    throttle: ["-t", "%"],
     index: "PBS_ARRAYID",
     // It starts one program per node.
     lists_cpus: true,

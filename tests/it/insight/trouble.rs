@@ -125,7 +125,7 @@ fn a_run_without_timing_says_so_and_the_rest_is_there() {
     assert_eq!((limits(&insight).len(), insight.advice.len()), (1, 4));
     assert!(insight.used.gpu_energy_joules.is_some());
     case.status.state = JobState::Running;
-    let yet = "nothing was read yet that ends an epoch or a step";
+    let yet = "no end of an epoch or a step was read yet";
     assert_eq!(why_silent(&case.insight(), "timing"), yet);
 }
 

@@ -247,7 +247,7 @@ fn a_waiting_run_whose_runner_is_killed_is_lost_and_holds_nobody_up() {
     assert_eq!(waited.status.code(), Some(16), "{waited:?}");
     assert_eq!(
         machine.show(&lost)["status"]["reason"],
-        "its runner is gone: it was killed, or the state directory took nothing"
+        "its runner is gone: it was killed, or the state directory could not be written"
     );
     machine.write("go", "");
     assert_eq!(see_it_end(&machine, &last), "completed");

@@ -12,7 +12,9 @@ use crate::cli::args::SweepShow;
 use crate::cli::table::{fitted, or_dash, table};
 use crate::foundation::clock::now_ms;
 use crate::foundation::units::{counted, display_seconds};
-use crate::learn::sweep::{Outcome, Parameter, Study, Sweep, Trial, Values, importance, parse};
+use crate::learn::sweep::{
+    Outcome, Parameter, Study, Sweep, Trial, Values, importance, importance_text, parse,
+};
 use crate::report::sweep_page;
 
 /// Trials that a terminal is shown.
@@ -155,12 +157,11 @@ fn importances<'a>(
     })
 }
 
-/// `importance: lr 62%, momentum unknown`; nothing where nothing is known.
-fn importance_text(sweep: &Sweep, trials: &[Trial<'_>]) -> Option<String> {
+/// `importance: lr 62%, momentum not seen`; nothing where nothing is known.
+fn importances_text(sweep: &Sweep, trials: &[Trial<'_>]) -> Option<String> {
     let shares: Vec<Option<f64>> = importances(sweep, trials).map(|(_, share)| share).collect();
-    let text = |(parameter, share): (&Parameter, &Option<f64>)| match share {
-        Some(share) => format!("{} {:.0}%", parameter.short, share * 100.0),
-        None => format!("{} unknown", parameter.short),
+    let text = |(parameter, share): (&Parameter, &Option<f64>)| {
+        format!("{} {}", parameter.short, importance_text(*share))
     };
     let texts: Vec<String> = sweep.space.iter().zip(&shares).map(text).collect();
     let is_known = shares.iter().any(Option::is_some);
@@ -196,7 +197,7 @@ fn shown(sweep: &Sweep, study: &Study, trials: &[Trial<'_>]) -> String {
         )),
         None => text.push_str("no trial has a value yet\n"),
     }
-    text.push_str(&importance_text(sweep, trials).unwrap_or_default());
+    text.push_str(&importances_text(sweep, trials).unwrap_or_default());
     text.push('\n');
     let mut rows = table();
     let names = sweep
