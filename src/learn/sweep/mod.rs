@@ -3,6 +3,7 @@
 
 mod document;
 mod importance;
+mod parzen;
 mod sampler;
 mod space;
 mod stopping;

@@ -4,9 +4,9 @@
 use rand::SeedableRng;
 use rand::rngs::StdRng;
 use toml::Value;
-use tpe::TpeOptimizer;
 
 use super::document::{SamplerKind, Sweep};
+use super::parzen::Parzen;
 use super::space::{Kind, Parameter, Values, grid};
 use crate::foundation::statistics::Dice;
 
@@ -18,7 +18,7 @@ const STARTUP: usize = 10;
 pub struct Sampler<'a> {
     sweep: &'a Sweep,
     /// For TPE, one for each parameter.
-    optimizers: Vec<TpeOptimizer>,
+    estimators: Vec<Parzen>,
     /// Trials that were taken in.
     known: usize,
     /// For a grid, all that it has.
@@ -29,22 +29,13 @@ impl<'a> Sampler<'a> {
     /// One that knows no trial yet.
     #[must_use]
     pub fn new(sweep: &'a Sweep) -> Self {
-        let optimizer = |parameter: &Parameter| {
-            let (estimator, range) = match &parameter.kind {
-                Kind::Choice(values) => (
-                    tpe::histogram_estimator(),
-                    tpe::categorical_range(values.len()),
-                ),
-                _ => (tpe::parzen_estimator(), tpe::range(0.0, 1.0)),
-            };
-            TpeOptimizer::new(
-                estimator,
-                range.unwrap_or_else(|_| unreachable!("a choice has a value, and 0 is below 1")),
-            )
+        let estimator = |parameter: &Parameter| match &parameter.kind {
+            Kind::Choice(values) => Parzen::new(Some(values.len())),
+            _ => Parzen::new(None),
         };
         Self {
             sweep,
-            optimizers: sweep.space.iter().map(optimizer).collect(),
+            estimators: sweep.space.iter().map(estimator).collect(),
             known: 0,
             grid: match sweep.sampler {
                 SamplerKind::Grid => grid(&sweep.space).unwrap_or_default(),
@@ -56,10 +47,9 @@ impl<'a> Sampler<'a> {
     /// Takes in what a trial came to; a trial that failed came to the worst.
     pub fn tell(&mut self, values: &Values, value: Option<f64>) {
         let cost = value.map_or(f64::INFINITY, |value| self.sweep.metric.cost(value));
-        // The crate sorts by value and refuses what is no number.
         let cost = if cost.is_finite() { cost } else { f64::MAX };
         self.known += 1;
-        for (parameter, optimizer) in self.sweep.space.iter().zip(&mut self.optimizers) {
+        for (parameter, estimator) in self.sweep.space.iter().zip(&mut self.estimators) {
             let part = match &parameter.kind {
                 _ if parameter.otherwise(values).is_some() => None,
                 Kind::Choice(all) => {
@@ -71,8 +61,7 @@ impl<'a> Sampler<'a> {
                 _ => parameter.part_of_trial(values),
             };
             if let Some(part) = part {
-                // Outside of its range it would only not be learned from.
-                let _ = optimizer.tell(part, cost);
+                estimator.tell(part, cost);
             }
         }
     }
@@ -127,21 +116,21 @@ impl<'a> Sampler<'a> {
             .sweep
             .space
             .iter()
-            .zip(&mut self.optimizers)
+            .zip(&mut self.estimators)
             .zip(random);
         space
-            .map(|((parameter, optimizer), random)| {
-                match (&parameter.kind, optimizer.ask(&mut rng)) {
-                    (_, Err(_)) => random,
+            .map(|((parameter, estimator), random)| {
+                match (&parameter.kind, estimator.ask(&mut rng)) {
+                    (_, None) => random,
                     #[expect(
                         clippy::cast_possible_truncation,
                         clippy::cast_sign_loss,
                         reason = "a place in a short list"
                     )]
-                    (Kind::Choice(values), Ok(place)) => {
+                    (Kind::Choice(values), Some(place)) => {
                         values.get(place as usize).cloned().unwrap_or(random)
                     }
-                    (_, Ok(part)) => parameter.at(part.clamp(0.0, 1.0 - f64::EPSILON)),
+                    (_, Some(part)) => parameter.at(part.clamp(0.0, 1.0 - f64::EPSILON)),
                 }
             })
             .collect()
