@@ -32,6 +32,7 @@ __all__ = [
     "evaluation",
     "log",
     "phase",
+    "should_stop",
     "step",
     "steps",
 ]
@@ -44,6 +45,10 @@ _STEP_PAUSE = 0.5
 _RANKS = ("RANK", "HOROVOD_RANK", "OMPI_COMM_WORLD_RANK", "PMIX_RANK", "PMI_RANK", "SLURM_PROCID")
 # Keys whose values are words; all others are numbers.
 _WORDS = ("phase", "unit", "scope")
+# The request to stop early is looked for this often at most, in seconds.
+_STOP_PAUSE = 1.0
+# When it was looked for last, and whether it was there.
+_stop = {"looked": None, "asked": False}
 # Holds something after a line that was not written whole.
 _cut_off = []
 
@@ -59,6 +64,23 @@ def log(**fields):
     Keys that dlrun does not know are metrics. A value that is not a number is left out.
     """
     _write({}, fields)
+
+
+def should_stop():
+    """Whether the training shall save what it needs and end: a search (``dlrun sweep``) tries better parameters.
+
+    It looks for one file on this node, once a second at most. Only the first rank of a node hears of it: tell the others.
+    """
+    path = os.environ.get("DLRUN_EVENTS")
+    try:
+        now = time.monotonic()
+        is_due = _stop["looked"] is None or now - _stop["looked"] >= _STOP_PAUSE
+        if path and is_due and not _stop["asked"]:
+            _stop["looked"] = now
+            _stop["asked"] = os.path.isfile(os.path.join(os.path.dirname(path), "stop"))
+    except Exception:  # noqa: BLE001 - whatever it is, the training continues
+        pass
+    return _stop["asked"]
 
 
 def announce(epochs=None, steps=None):
@@ -180,6 +202,8 @@ class KerasCallback(object):
         figures = logs if isinstance(logs, dict) else {}
         seconds = self._seconds("epoch")
         _write(figures, dict(epoch=_following(epoch), seconds=seconds, samples=self._samples, end=True))
+        if self.model is not None and should_stop():
+            self.model.stop_training = True
 
     def on_test_begin(self, logs=None):
         """Begin an evaluation."""

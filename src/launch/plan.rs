@@ -378,6 +378,9 @@ pub struct Plan {
     /// Time between two updates of the job's comment, in seconds; 0: there are none.
     #[serde(default, skip_serializing_if = "crate::record::is_default")]
     pub comment_seconds: u64,
+    /// Whether the program may be asked to end by itself, so that the watcher looks for that.
+    #[serde(default, skip_serializing_if = "crate::record::is_default")]
+    pub may_be_asked_to_stop: bool,
     /// TERM to KILL of local jobs, in seconds.
     pub kill_wait_seconds: u64,
     /// Where records go, absolute.

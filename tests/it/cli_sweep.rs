@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use nix::sys::signal::Signal;
 use serde_json::Value;
 
-use crate::support::env::Dlrun;
+use crate::support::env::{Dlrun, python};
 use crate::support::{TestEnv, wait_for};
 
 /// A training that notes its value, and whose loss after ten epochs is `(x - 3)²`, from above.
@@ -365,4 +365,59 @@ fn node_hours_end_a_sweep_and_it_says_so() {
     let done = run(&env, &file).run().code(0);
     assert!(done.stderr.contains("are used up"), "{}", done.stderr);
     assert_eq!(ran(&env).len(), 1);
+}
+
+/// A sweep of three whose second and third trials are worse, each as long as it takes to hear of it.
+fn sweep_that_stops(env: &TestEnv, program: &str, wait: &str) -> Value {
+    let _ = env.write("train.py", program);
+    let job = format!(
+        "[run]\ncommand = ['{}', 'train.py', '{{{{x}}}}']\n[resources]\ncpus_per_task = 1\n",
+        python().display()
+    );
+    let sweep = format!(
+        "[sweep]\nmetric = 'loss'\nmode = 'min'\nsampler = 'grid'\nmax_jobs = 3\nstop = 'asha'\nstop_wait = '{wait}'\n"
+    );
+    let file = env.write(
+        "small.toml",
+        format!("{job}{sweep}[sweep.space]\nvars.x = [1, 2, 3]\n"),
+    );
+    let module = Path::new(env!("CARGO_MANIFEST_DIR")).join("python/dlrun_events.py");
+    fs::copy(module, env.jobs().join("dlrun_events.py")).expect("ours");
+    run(env, &file).arg("--json").run().code(0).result()
+}
+
+const TRAIN: &str = "import sys, time\nfrom dlrun_events import epoch, should_stop\nx = sys.argv[1]\n\
+    for number in range(1, 121):\n    with epoch(number, of=120) as now:\n        time.sleep(0.1)\n        now['loss'] = float(x)\n    ";
+
+fn stopped(result: &Value, state: &str) -> Vec<u64> {
+    let trials = result["trials"].as_array().expect("a list").iter();
+    trials
+        .filter(|trial| {
+            !trial["outcome"]["stopped_at"].is_null() && trial["outcome"]["state"] == state
+        })
+        .map(|trial| trial["values"]["vars.x"].as_u64().expect("a number"))
+        .collect()
+}
+
+#[test]
+fn a_program_that_asks_ends_by_itself_and_counts_as_stopped() {
+    let env = TestEnv::new();
+    let asks = "if should_stop():\n        open('saved-' + x, 'w').close()\n        sys.exit(0)\n";
+    let result = sweep_that_stops(&env, &format!("{TRAIN}{asks}"), "10m");
+    let stopped = stopped(&result, "completed");
+    assert!(!stopped.is_empty(), "{result}");
+    for x in 1..=3 {
+        let has_saved = env.jobs().join(format!("saved-{x}")).exists();
+        assert_eq!(has_saved, stopped.contains(&x), "{x} {result}");
+    }
+    let trials = result["trials"].as_array().expect("a list");
+    let is_valued = |trial: &Value| trial["outcome"]["value"].is_f64();
+    assert!(trials.iter().all(is_valued), "{result}");
+}
+
+#[test]
+fn a_program_that_never_asks_is_cancelled_after_the_wait() {
+    let env = TestEnv::new();
+    let result = sweep_that_stops(&env, &format!("{TRAIN}pass\n"), "1s");
+    assert!(!stopped(&result, "cancelled").is_empty(), "{result}");
 }

@@ -1,7 +1,7 @@
 //! `DLRUN_EVENTS`: what programs say of themselves, by the shell and by the Python module, and what becomes of the file.
 
 use std::fs;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
@@ -10,7 +10,7 @@ use serde_json::Value;
 use crate::support::env::python;
 use crate::support::{TestEnv, wait_for, wait_for_some};
 
-fn module() -> std::path::PathBuf {
+fn module() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("python/dlrun_events.py")
 }
 
@@ -279,6 +279,42 @@ callback.on_train_end()
     );
     assert_eq!(progress["last_step"]["step"], 4);
     assert!(progress["run_seconds"].is_number(), "{progress}");
+}
+
+#[test]
+fn python_hears_of_a_request_to_stop_and_looks_for_it_once_a_second() {
+    let env = TestEnv::new();
+    fs::copy(module(), env.jobs().join("dlrun_events.py")).expect("ours");
+    let program = env.write(
+        "stop.py",
+        "import os, time\n\
+         now = [5.0]\n\
+         time.monotonic = lambda: now[0]\n\
+         import dlrun_events as events\n\
+         class Model:\n    stop_training = False\n\
+         callback = events.KerasCallback()\n\
+         callback.set_model(Model())\n\
+         said = [events.should_stop()]\n\
+         open('stop', 'w').close()\n\
+         said.append(events.should_stop())\n\
+         now[0] += 1.0\n\
+         said.append(events.should_stop())\n\
+         callback.on_epoch_end(0)\n\
+         os.remove('stop')\n\
+         now[0] += 5.0\n\
+         print(*said, events.should_stop(), callback.model.stop_training)\n",
+    );
+    let run = |events: Option<PathBuf>| {
+        let command = env.command(python(), [&program]);
+        let command = match events {
+            Some(path) => command.env("DLRUN_EVENTS", path),
+            None => command,
+        };
+        command.run().code(0).text()
+    };
+    let file = env.jobs().join("events.jsonl");
+    assert_eq!(run(Some(file)), "False False True True True\n");
+    assert_eq!(run(None), "False False False False False\n");
 }
 
 #[test]

@@ -83,7 +83,11 @@ pub(crate) trait Work {
     fn job(&self, session: &Session, slot: Slot) -> Result<Job, Error>;
     /// A run is over that must run again.
     fn again(&mut self, slot: Slot);
-    /// Looks at a run under way; true: it is to be cancelled.
+    /// How long one that is to end may take to do so by itself before it is cancelled; `None`: it is cancelled at once.
+    fn stop_wait(&self) -> Option<Duration> {
+        None
+    }
+    /// Looks at a run under way; true: it is to end.
     fn is_given_up(&mut self, _slot: Slot, _progress: &Progress) -> Result<bool, Error> {
         Ok(false)
     }
@@ -105,6 +109,8 @@ struct Flight {
     watched: Watched,
     /// Since when it has ended well without its last record.
     ended_since: Option<Instant>,
+    /// Since when it has been asked to end by itself.
+    asked_since: Option<Instant>,
     is_given_up: bool,
 }
 
@@ -115,6 +121,7 @@ impl Flight {
             begun_at_ms,
             watched,
             ended_since: None,
+            asked_since: None,
             is_given_up: false,
         }
     }
@@ -266,15 +273,13 @@ impl<'a, W: Work> Conductor<'a, W> {
             };
             let progress = flight.watched.progress(&tracked);
             if !flight.is_given_up && self.work.is_given_up(flight.slot, &progress)? {
-                // One that has just ended by itself needs none; what fails is tried again at the next look.
-                let ended = tracked.status.state.is_final();
-                let cancelled =
-                    (!ended).then(|| cancel(self.session, &self.tracker, &tracked.record, None));
-                match cancelled {
-                    Some(Err(error)) => self
+                let wait = self.work.stop_wait();
+                match give_up(self.session, &self.tracker, (flight, &tracked), wait) {
+                    Ok(is_given_up) => flight.is_given_up = is_given_up,
+                    // It is tried again at the next look.
+                    Err(error) => self
                         .session
                         .warning(&format!("a run was not cancelled: {}", error.message())),
-                    _ => flight.is_given_up = true,
                 }
             }
             flight.watched.look(tracked);
@@ -408,6 +413,33 @@ impl<'a, W: Work> Conductor<'a, W> {
                 self.work.name()
             ))
     }
+}
+
+/// Asks a run to end by itself where it has time for that, and then cancels it; says whether nothing is left to do.
+fn give_up(
+    session: &Session,
+    tracker: &Tracker<'_>,
+    (flight, tracked): (&mut Flight, &Tracked),
+    wait: Option<Duration>,
+) -> Result<bool, Error> {
+    if tracked.status.state.is_final() {
+        return Ok(true);
+    }
+    if let Some(wait) = wait {
+        if flight.asked_since.is_none() {
+            let run = tracker.state.run(&tracked.record.run_id)?;
+            run.write_stop(now_ms())?;
+        }
+        if flight
+            .asked_since
+            .get_or_insert_with(Instant::now)
+            .elapsed()
+            < wait
+        {
+            return Ok(false);
+        }
+    }
+    cancel(session, tracker, &tracked.record, None).map(|_| true)
 }
 
 /// Says whether a run that has ended well still has to write its last record.

@@ -1,6 +1,7 @@
 //! A sweep as work: the sampler proposes trials, the rule stops some, the journal holds all of it.
 
 use std::path::Path;
+use std::time::Duration;
 
 use super::conduct::{Source, Work};
 use super::dir::{Order, StudyDir};
@@ -51,7 +52,7 @@ pub(crate) fn begin_sweep(
         let other = |what: String| {
             let message = format!("the sweep `{}` was started {what}", sweep.name);
             Problem::of_file(message).hinted(
-                "give this one another `sweep.name`, or begin again with --restart; only `trials`, `node_hours` and `max_jobs` may change",
+                "give this one another `sweep.name`, or begin again with --restart; only `trials`, `node_hours`, `max_jobs` and `stop_wait` may change",
             )
         };
         let refused = |problem| Err(source.error(vec![problem]));
@@ -207,13 +208,10 @@ impl Work for SweepWork<'_> {
     }
 
     fn job(&self, session: &Session, slot: Slot) -> Result<Job, Error> {
-        load_trial(
-            session,
-            self.sweep,
-            self.source,
-            slot.cell,
-            &self.values(slot),
-        )
+        let values = self.values(slot);
+        let mut job = load_trial(session, self.sweep, self.source, slot.cell, &values)?;
+        job.plan.may_be_asked_to_stop = self.sweep.stop_wait.is_some();
+        Ok(job)
     }
 
     fn again(&mut self, slot: Slot) {
@@ -247,6 +245,11 @@ impl Work for SweepWork<'_> {
         Ok(false)
     }
 
+    fn stop_wait(&self) -> Option<Duration> {
+        let wait = self.sweep.stop_wait?;
+        Some(Duration::from_secs(wait.0))
+    }
+
     fn outcome(&self, slot: Slot, tracked: &Tracked) -> Outcome {
         let nodes = &tracked.reading.outcome.nodes;
         let (epoch, stops) = self.dir.journal.rung(slot.cell);
@@ -254,7 +257,7 @@ impl Work for SweepWork<'_> {
             &tracked.status,
             nodes,
             &self.sweep.metric,
-            stops.then_some(epoch),
+            (stops.then_some(epoch), self.sweep.stop_wait.is_some()),
         )
     }
 

@@ -10,6 +10,7 @@ use super::MOST_TRIALS;
 use super::space::{self, Parameter, Values};
 use crate::foundation::diagnostic::{Problem, sort_problems};
 use crate::foundation::toml_reader::{Fields, parse_document, syntax_problem};
+use crate::foundation::units::Walltime;
 use crate::foundation::vocabulary::vocabulary;
 use crate::learn::bench::{Cell, Document, MOST_JOBS, VARS, base_name, gather, named, shown};
 
@@ -87,6 +88,8 @@ pub struct Sweep {
     pub stop: StopRule,
     /// The first epoch after which a trial may be stopped.
     pub first_epoch: u32,
+    /// How long a trial may take to end by itself before it is cancelled; `None`: it is cancelled at once.
+    pub stop_wait: Option<Walltime>,
     /// One in so many trials continues (ASHA).
     pub eta: u32,
     /// Decides what random numbers come.
@@ -153,6 +156,7 @@ fn read(
         .word("stop", &StopRule::WORDS)
         .unwrap_or(StopRule::None);
     let first_epoch = fields.count("first_epoch", 1_000_000).unwrap_or(1);
+    let stop_wait = fields.parsed("stop_wait", Walltime::parse);
     let keys = [
         "metric",
         "mode",
@@ -196,6 +200,13 @@ fn read(
                 .hinted("take `stop` out, or choose a metric that the training prints"),
         );
     }
+    if stop == StopRule::None && stop_wait.is_some() {
+        let message = "`sweep.stop_wait` has no effect: no trial ends early";
+        faults.push(
+            Problem::at(fields.span("stop_wait"), message)
+                .hinted("add `stop = \"asha\"`, or take the line out"),
+        );
+    }
     for fault in faults {
         fields.problem(fault);
     }
@@ -214,6 +225,7 @@ fn read(
         sampler,
         stop,
         first_epoch,
+        stop_wait,
         eta: u32::try_from(eta).ok()?,
         seed,
         space,

@@ -55,16 +55,14 @@ impl Settled for Outcome {
 }
 
 impl Outcome {
-    /// Out of what a run left behind.
+    /// Out of what a run left behind. `stopped_at`: it was given up after this epoch, and asked to end by itself or cancelled.
     #[must_use]
     pub fn new(
         status: &Status,
         nodes: &[NodeRecord],
         metric: &Metric,
-        stopped_at: Option<u64>,
+        (stopped_at, is_asked): (Option<u64>, bool),
     ) -> Self {
-        // One that was at its end before it was cancelled is as good as any.
-        let stopped_at = stopped_at.filter(|_| status.state != JobState::Completed);
         let span = status.started_at_ms.zip(status.ended_at_ms);
         let seconds = span.map(|(from, to)| to.saturating_sub(from) as f64 / 1e3);
         let showing = nodes
@@ -73,6 +71,13 @@ impl Outcome {
         let measured =
             showing.or_else(|| nodes.iter().find(|node| node.progress.recogniser.is_some()));
         let progress = measured.map(|node| &node.progress);
+        // One that was at its end before it was cancelled is as good as any; one that was asked is completed before its last epoch.
+        let at_end = progress.and_then(|it| Some(it.epochs_completed >= it.epochs_announced?));
+        let is_whole = match status.state {
+            JobState::Completed => !is_asked || at_end == Some(true),
+            _ => false,
+        };
+        let stopped_at = stopped_at.filter(|_| !is_whole);
         // Records hold no value that is not finite, and say that they had one.
         let infinite = format!("metric {}", metric.name);
         let mut missing_figures = nodes.iter().flat_map(|node| &node.missing);

@@ -8,6 +8,7 @@ use std::time::{Duration, Instant};
 
 use nix::sys::inotify::{AddWatchFlags, Inotify};
 
+use super::ask_to_stop::wait_to_pass_on;
 use super::container::Judge;
 use super::events::EventFile;
 use super::handover::Handover;
@@ -76,6 +77,8 @@ impl Followed {
             .events
             .as_deref()
             .and_then(|path| EventFile::open(path, handover.resumes).ok());
+        // The answer is a file beside that of the events.
+        wait_to_pass_on(handover);
         let last_read = Instant::now();
         let mut followed = Self {
             follower,

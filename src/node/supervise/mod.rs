@@ -11,6 +11,7 @@
 mod account;
 mod activity;
 mod annotate;
+mod ask_to_stop;
 mod check;
 mod conditions;
 mod container;

@@ -17,6 +17,8 @@ const CANCEL_FILE: &str = "cancel.json";
 const CANCELS_FILE: &str = "cancels.json";
 /// The number of nodes that `dlrun scale` asked for.
 const SCALE_FILE: &str = "scale.json";
+/// When the run was asked to end by itself, in Unix milliseconds UTC.
+const STOP_FILE: &str = "stop.json";
 /// The largest of these files that is read, in bytes: 10,000 elements, each with its own entry.
 const MAX_VERDICTS: usize = 4 << 20;
 
@@ -136,6 +138,20 @@ impl RunDir {
             before.elements.as_ref().is_none_or(still)
         }));
         dir.replace(VERDICTS_FILE, &json(&all))
+    }
+
+    /// Asks the program to end by itself: the watchers on its nodes pass it on.
+    ///
+    /// # Errors
+    /// `Write`.
+    pub fn write_stop(&self, asked_at_ms: u64) -> Result<(), FileError> {
+        self.dir.replace(STOP_FILE, &json(&asked_at_ms))
+    }
+
+    /// Whether the program was asked to end by itself.
+    #[must_use]
+    pub fn is_asked_to_stop(&self) -> bool {
+        read::<u64>(&self.dir, STOP_FILE).is_some()
     }
 
     /// Notes that the run is to continue on so many nodes.

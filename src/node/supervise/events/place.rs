@@ -19,6 +19,8 @@ const SHARED: [&str; 2] = ["/var/tmp", "/tmp"];
 /// In this user's own directory there.
 const UNDER: &str = "events";
 const NAME: &str = "events.jsonl";
+/// Beside it: the program is asked to end by itself.
+const STOP: &str = "stop";
 /// Making the file must not hold the command up.
 const PATIENCE: Duration = Duration::from_secs(2);
 /// What a dead supervisor left is removed once nobody wrote to it for so long: its command may live on, and so may a
@@ -48,6 +50,12 @@ fn make_in(shared: &Path) -> Result<PathBuf, FileError> {
     let dir = events.ensure_dir(&name)?;
     dir.write_new(NAME, b"")?;
     Ok(dir.path().join(NAME))
+}
+
+/// Asks the program to end by itself: a container sees the directory too.
+pub(crate) fn ask_to_stop(file: &Path) -> Result<(), FileError> {
+    let dir = PrivateDir::open(file.parent().unwrap_or(file))?;
+    dir.replace(STOP, b"")
 }
 
 /// Removes the file with its directory: the command is over.
