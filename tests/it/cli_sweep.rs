@@ -421,3 +421,84 @@ fn a_program_that_never_asks_is_cancelled_after_the_wait() {
     let result = sweep_that_stops(&env, &format!("{TRAIN}pass\n"), "1s");
     assert!(!stopped(&result, "cancelled").is_empty(), "{result}");
 }
+
+/// The loss falls with x, and the second metric rises: with `y` of 1 it is worse than it could be.
+#[test]
+fn two_metrics_have_a_front_and_no_best_trial() {
+    let env = TestEnv::new();
+    let program = "echo \"Epoch 1/1 - 0.01s - loss: $((9 - $1)).0 - val_loss: $(($1 + $2)).0\"\n";
+    let _ = env.write("step.sh", program);
+    let sweep = "[sweep]\nmetric = ['loss', 'val_loss']\nmode = ['min', 'min']\nsampler = 'grid'\nmax_jobs = 3\n\
+                 [sweep.space]\nvars.x = [1, 2]\nvars.y = [0, 1]\n";
+    let file = env.write(
+        "two.toml",
+        format!(
+            "[run]\ncommand = ['sh', 'step.sh', '{{{{x}}}}', '{{{{y}}}}']\n[resources]\ncpus_per_task = 1\n{sweep}"
+        ),
+    );
+    let result = run(&env, &file).arg("--json").run().code(0).result();
+    // Trials 1 to 4 are (1, 0), (1, 1), (2, 0), (2, 1); the lower loss comes first.
+    assert_eq!(result["front"], serde_json::json!([3, 1]), "{result}");
+    assert_eq!(
+        (&result["best"], &result["second"]["metric"]),
+        (&Value::Null, &"val_loss".into())
+    );
+    let shown: Vec<u64> = result["trials"]
+        .as_array()
+        .expect("a list")
+        .iter()
+        .map(|trial| trial["trial"].as_u64().expect("a number"))
+        .collect();
+    assert_eq!(shown, [3, 1, 4, 2], "{result}");
+    assert_eq!(result["trials"][0]["outcome"]["second_value"], 2.0);
+    let csv = env
+        .dlrun(["sweep", "show", "two", "--csv"])
+        .run()
+        .code(0)
+        .text();
+    let row = |number: usize| csv.lines().nth(number).expect("a row").to_owned();
+    assert!(row(0).contains("run_id,second_value,front,vars.x"), "{csv}");
+    assert!(
+        row(1).contains(",2,true,2,0") && row(3).contains(",3,false,2,1"),
+        "{csv}"
+    );
+    let shown = env
+        .dlrun(["sweep", "show", "two", "--html", "two.html"])
+        .run()
+        .code(0)
+        .text();
+    assert!(shown.contains("front: trials 3, 1:"), "{shown}");
+    let page = fs::read_to_string(env.jobs().join("two.html")).expect("written");
+    assert!(
+        page.contains("Pareto front") && page.contains("2 trials on the front"),
+        "{page}"
+    );
+    let refused = env.dlrun(["sweep", "show", "two", "--best"]).run().code(64);
+    assert!(
+        refused.stderr.contains("no trial is the best"),
+        "{}",
+        refused.stderr
+    );
+}
+
+#[test]
+fn a_trial_without_the_second_metric_has_failed() {
+    let env = TestEnv::new();
+    let file = sweep(
+        &env,
+        "0",
+        "sampler = \"grid\"\n[sweep.space]\nvars.x = [1, 2]\n",
+    );
+    let text = fs::read_to_string(&file)
+        .expect("text")
+        .replace("\"loss\"", "[\"loss\", \"accuracy\"]")
+        .replace("\"min\"", "[\"min\", \"max\"]");
+    fs::write(&file, text).expect("ours");
+    let done = run(&env, &file).arg("--json").run().code(10);
+    let trials = done.result()["trials"].clone();
+    let why = trials[0]["outcome"]["failure"].as_str().unwrap_or_default();
+    assert!(
+        why.contains("no metric `accuracy`; it shows loss"),
+        "{trials}"
+    );
+}

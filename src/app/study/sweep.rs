@@ -253,12 +253,12 @@ impl Work for SweepWork<'_> {
     fn outcome(&self, slot: Slot, tracked: &Tracked) -> Outcome {
         let nodes = &tracked.reading.outcome.nodes;
         let (epoch, stops) = self.dir.journal.rung(slot.cell);
-        Outcome::new(
-            &tracked.status,
-            nodes,
-            &self.sweep.metric,
-            (stops.then_some(epoch), self.sweep.stop_wait.is_some()),
-        )
+        let stopped = (stops.then_some(epoch), self.sweep.stop_wait.is_some());
+        let outcome = Outcome::new(&tracked.status, nodes, &self.sweep.metric, stopped);
+        match &self.sweep.second {
+            Some(second) => outcome.with_second(nodes, second),
+            None => outcome,
+        }
     }
 
     fn lost(&self, why: &str) -> Outcome {
@@ -277,10 +277,15 @@ impl Work for SweepWork<'_> {
     }
 
     fn result_text(&self, outcome: &Outcome) -> String {
-        let value = outcome
-            .value
-            .map_or_else(|| "not a number".to_owned(), |value| format!("{value:.6}"));
+        let text = |value: Option<f64>| {
+            value.map_or_else(|| "not a number".to_owned(), |value| format!("{value:.6}"))
+        };
+        let value = text(outcome.value);
         let name = &self.sweep.metric.name;
+        if let Some(second) = &self.sweep.second {
+            let other = text(outcome.second_value);
+            return format!("{name} {value}, {} {other}", second.name);
+        }
         match outcome.stopped_at {
             Some(epoch) => format!(
                 "stopped after {} with {name} {value}",

@@ -52,6 +52,12 @@ pub struct Metric {
 }
 
 impl Metric {
+    /// `min` or `max`.
+    #[must_use]
+    pub fn mode(&self) -> &'static str {
+        if self.is_max { "max" } else { "min" }
+    }
+
     /// Whether one value is better than another; NaN is the worst.
     #[must_use]
     pub fn is_better(&self, one: f64, other: f64) -> bool {
@@ -76,6 +82,8 @@ pub struct Sweep {
     pub name: String,
     /// What is searched for.
     pub metric: Metric,
+    /// Another that counts as much; then there is no best trial, but a front.
+    pub second: Option<Metric>,
     /// How many trials are begun at most.
     pub trials: u32,
     /// Hours of nodes after which no further trial begins.
@@ -144,14 +152,17 @@ fn read(
     let own = fields.own_span();
     fields.require(&["metric", "mode", "space"], "a sweep");
     let name = fields.parsed("name", |text| named(text).map(|()| text.to_owned()));
-    let metric = fields.parsed("metric", metric_name);
-    let is_max = fields.word("mode", &MODES);
+    let metrics = metrics(fields);
+    let has_two = metrics.as_ref().is_some_and(|(_, second)| second.is_some());
     let trials = fields.count("trials", MOST_TRIALS);
     let node_hours = fields.decimal("node_hours", 1e-6..=1e9);
     let max_jobs = fields.count("max_jobs", MOST_JOBS).unwrap_or(1);
     let sampler = fields
         .word("sampler", &SamplerKind::WORDS)
-        .unwrap_or(SamplerKind::Tpe);
+        .unwrap_or(match has_two {
+            true => SamplerKind::Sobol,
+            false => SamplerKind::Tpe,
+        });
     let stop = fields
         .word("stop", &StopRule::WORDS)
         .unwrap_or(StopRule::None);
@@ -189,33 +200,15 @@ fn read(
     let name = name.or_else(|| base_name("sweep", plain, stem, &mut faults));
     unused(&space, &base, &mut faults);
     let combinations = grid_size(sampler, &space, &mut faults);
-    if stop != StopRule::None
-        && metric
-            .as_ref()
-            .is_some_and(|name| TIMES.contains(&name.as_str()))
-    {
-        let message = "`sweep.stop` compares trials at the same epoch, and the metric is a time";
-        faults.push(
-            Problem::at(fields.span("stop"), message)
-                .hinted("take `stop` out, or choose a metric that the training prints"),
-        );
-    }
-    if stop == StopRule::None && stop_wait.is_some() {
-        let message = "`sweep.stop_wait` has no effect: no trial ends early";
-        faults.push(
-            Problem::at(fields.span("stop_wait"), message)
-                .hinted("add `stop = \"asha\"`, or take the line out"),
-        );
-    }
     for fault in faults {
         fields.problem(fault);
     }
+    let (metric, second) = metrics?;
+    contradictions(fields, (&metric, has_two), (sampler, stop), stop_wait);
     Some(Sweep {
         name: name?,
-        metric: Metric {
-            name: metric?,
-            is_max: is_max?,
-        },
+        metric,
+        second,
         trials: trials
             .or(combinations)
             .unwrap_or(50)
@@ -232,6 +225,80 @@ fn read(
         spans,
         base,
     })
+}
+
+/// Keys that do not go together.
+fn contradictions(
+    fields: &mut Fields<'_>,
+    (metric, has_two): (&Metric, bool),
+    (sampler, stop): (SamplerKind, StopRule),
+    stop_wait: Option<Walltime>,
+) {
+    let stops = stop != StopRule::None;
+    let is_time = TIMES.contains(&metric.name.as_str());
+    let found = [
+        (
+            has_two && sampler == SamplerKind::Tpe,
+            "sampler",
+            "`tpe` searches for the best of one metric, and there are two",
+            "choose sobol, random or grid, or take one metric out",
+        ),
+        (
+            has_two && stops,
+            "stop",
+            "`sweep.stop` compares trials by one metric, and there are two",
+            "take `stop` out, or one metric",
+        ),
+        (
+            !has_two && stops && is_time,
+            "stop",
+            "`sweep.stop` compares trials at the same epoch, and the metric is a time",
+            "take `stop` out, or choose a metric that the training prints",
+        ),
+        (
+            !stops && stop_wait.is_some(),
+            "stop_wait",
+            "`sweep.stop_wait` has no effect: no trial ends early",
+            "add `stop = \"asha\"`, or take the line out",
+        ),
+    ];
+    for (_, key, message, hint) in found.into_iter().filter(|(is_so, ..)| *is_so) {
+        fields.problem(Problem::at(fields.span(key), message).hinted(hint));
+    }
+}
+
+/// One metric with its mode, or two as lists.
+fn metrics(fields: &mut Fields<'_>) -> Option<(Metric, Option<Metric>)> {
+    if fields.type_of("metric") != "array" {
+        let name = fields.parsed("metric", metric_name);
+        let is_max = fields.word("mode", &MODES);
+        let (name, is_max) = (name?, is_max?);
+        return Some((Metric { name, is_max }, None));
+    }
+    let names = fields.list("metric", metric_name);
+    let modes = fields.list("mode", |word| {
+        let mode = MODES.iter().find(|(known, _)| *known == word);
+        mode.map(|(_, is_max)| *is_max)
+            .ok_or_else(|| format!("{word:?} is none of min, max"))
+    });
+    let (names, modes) = (names?, modes?);
+    match (&names[..], &modes[..]) {
+        ([one, other], [max, other_max]) if one.value != other.value => {
+            let metric = |name: &str, is_max: bool| Metric {
+                name: name.to_owned(),
+                is_max,
+            };
+            let second = metric(&other.value, other_max.value);
+            Some((metric(&one.value, max.value), Some(second)))
+        }
+        _ => {
+            fields.fault(
+                "metric",
+                "as lists `sweep.metric` and `sweep.mode` have two items each, of different metrics",
+            );
+            None
+        }
+    }
 }
 
 fn metric_name(name: &str) -> Result<String, String> {
@@ -288,9 +355,12 @@ impl Sweep {
     /// # Errors
     /// The key.
     pub fn same_search(&self, before: &Self) -> Result<(), (String, Option<Range<usize>>)> {
+        let both = |sweep: &Self| [Some(sweep.metric.clone()), sweep.second.clone()];
+        let names = |sweep: &Self| both(sweep).map(|metric| Some(metric?.name));
+        let modes = |sweep: &Self| both(sweep).map(|metric| Some(metric?.is_max));
         let own = [
-            ("metric", self.metric.name != before.metric.name),
-            ("mode", self.metric.is_max != before.metric.is_max),
+            ("metric", names(self) != names(before)),
+            ("mode", modes(self) != modes(before)),
             ("sampler", self.sampler != before.sampler),
             ("stop", self.stop != before.stop),
             ("first_epoch", self.first_epoch != before.first_epoch),
@@ -390,6 +460,11 @@ mod tests {
             Vec::<String>::new()
         );
         let with = |space: &str| format!("{JOB}{SWEEP}[sweep.space]\n{space}\n");
+        let two = |line: &str, modes: &str| {
+            format!(
+                "{JOB}[sweep]\nmetric = [\"loss\", \"epoch_seconds\"]\nmode = {modes}\n{line}\n{SPACE}"
+            )
+        };
         for (text, expected) in [
             (JOB.to_owned(), "None the table `[sweep]` is missing"),
             (format!("{JOB}[sweep]\nmode = \"min\"\n{SPACE}"), "`metric`"),
@@ -443,6 +518,23 @@ mod tests {
                     "{JOB}[sweep]\nmetric = \"wall_seconds\"\nmode = \"min\"\nstop = \"asha\"\n{SPACE}"
                 ),
                 "Some(6) `sweep.stop` compares",
+            ),
+            (
+                format!("{JOB}{SWEEP}stop_wait = \"5m\"\n{SPACE}"),
+                "Some(6) `sweep.stop_wait` has no effect",
+            ),
+            (
+                two("", "[\"min\", \"best\"]"),
+                "\"best\" is none of min, max",
+            ),
+            (two("", "[\"min\"]"), "Some(4) as lists `sweep.metric`"),
+            (
+                two("sampler = \"tpe\"", "[\"min\", \"min\"]"),
+                "Some(6) `tpe` searches for the best of one metric",
+            ),
+            (
+                two("stop = \"asha\"", "[\"min\", \"min\"]"),
+                "Some(6) `sweep.stop` compares trials by one metric",
             ),
             (with("vars.lr = []"), "must have 1 to 1000 values, not 0"),
             (

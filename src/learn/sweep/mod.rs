@@ -2,6 +2,7 @@
 //! with ([`Stopping`]), and what is known of all ([`Study`]), which follows from a journal alone. Pure; `docs/sweep.md` has the keys.
 
 mod document;
+mod front;
 mod importance;
 mod parzen;
 mod sampler;
@@ -10,6 +11,7 @@ mod stopping;
 mod study;
 
 pub use document::{Metric, SamplerKind, StopRule, Sweep, parse};
+pub use front::front;
 pub use importance::{importance, importance_text};
 pub use sampler::Sampler;
 pub use space::{Kind, Parameter, Values};

@@ -170,7 +170,7 @@ mod tests {
         );
     }
 
-    /// In debug half a minute.
+    /// Five minutes in a debug build.
     #[test]
     #[ignore = "takes long: cargo test --lib -- --ignored bounded_trials"]
     fn bounded_trials_are_as_good_as_all() {

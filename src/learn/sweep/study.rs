@@ -18,6 +18,9 @@ pub struct Outcome {
     pub state: JobState,
     /// The metric at its end; null: none, or no number.
     pub value: Option<f64>,
+    /// The second metric of two at its end; null: none, or no number.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub second_value: Option<f64>,
     /// Epochs that ended.
     pub epochs: u64,
     /// The job from start to end, in seconds.
@@ -78,16 +81,7 @@ impl Outcome {
             _ => false,
         };
         let stopped_at = stopped_at.filter(|_| !is_whole);
-        // Records hold no value that is not finite, and say that they had one.
-        let infinite = format!("metric {}", metric.name);
-        let mut missing_figures = nodes.iter().flat_map(|node| &node.missing);
-        let has_diverged = missing_figures.any(|missing| missing.what == infinite);
-        let value = match metric.name.as_str() {
-            WALL_SECONDS => seconds,
-            _ => progress
-                .and_then(|progress| value_of(progress, metric))
-                .or(has_diverged.then_some(f64::NAN)),
-        };
+        let value = measured_value(nodes, metric, seconds);
         let failure = match status.state {
             _ if stopped_at.is_some() => None,
             JobState::Completed if value.is_some() => None,
@@ -100,6 +94,7 @@ impl Outcome {
         Self {
             state: status.state,
             value: value.filter(|value| value.is_finite()),
+            second_value: None,
             epochs: progress.map_or(0, |progress| progress.epochs_completed),
             wall_seconds: seconds,
             node_hours: seconds.map(|seconds| seconds * nodes.len().max(1) as f64 / 3600.0),
@@ -107,6 +102,37 @@ impl Outcome {
             stopped_at,
         }
     }
+
+    /// With the second metric of two.
+    #[must_use]
+    pub fn with_second(self, nodes: &[NodeRecord], metric: &Metric) -> Self {
+        let value = measured_value(nodes, metric, self.wall_seconds);
+        let is_missing = self.state == JobState::Completed && value.is_none();
+        let progress = nodes.iter().map(|node| &node.progress);
+        let known = progress.max_by_key(|progress| progress.last_metrics.len());
+        Self {
+            second_value: value.filter(|value| value.is_finite()),
+            failure: self
+                .failure
+                .or_else(|| is_missing.then(|| missing(metric, known))),
+            ..self
+        }
+    }
+}
+
+/// A metric at the end of a run; NaN: it was no finite number.
+fn measured_value(nodes: &[NodeRecord], metric: &Metric, seconds: Option<f64>) -> Option<f64> {
+    if metric.name == WALL_SECONDS {
+        return seconds;
+    }
+    // Records hold no value that is not finite, and say that they had one.
+    let infinite = format!("metric {}", metric.name);
+    let mut missing_figures = nodes.iter().flat_map(|node| &node.missing);
+    let has_diverged = missing_figures.any(|missing| missing.what == infinite);
+    let value = nodes
+        .iter()
+        .find_map(|node| value_of(&node.progress, metric));
+    value.or(has_diverged.then_some(f64::NAN))
 }
 
 fn missing(metric: &Metric, progress: Option<&Progress>) -> String {
@@ -192,6 +218,13 @@ pub struct Trial<'a> {
 }
 
 impl Trial<'_> {
+    /// Both metrics of two, of a trial that did not fail and has both.
+    #[must_use]
+    pub fn both_values(&self) -> Option<(f64, f64)> {
+        let outcome = self.outcome.filter(|outcome| outcome.failure.is_none())?;
+        outcome.value.zip(outcome.second_value)
+    }
+
     /// What became of it, in a few words.
     #[must_use]
     pub fn state_text(&self) -> String {

@@ -1,7 +1,9 @@
 //! A sweep as a page: how the best came about, the metric over each parameter, and all trials.
 
 use super::{Html, head, table};
-use crate::learn::sweep::{Parameter, Study, Sweep, Trial, importance, importance_text};
+use crate::learn::sweep::{
+    Metric, Parameter, Study, Sweep, Trial, front, importance, importance_text,
+};
 use crate::report::chart::panel::{Panel, Shape, axis_below, polyline};
 use crate::report::chart::ticks::{Ticks, values};
 use crate::report::chart::{HEIGHT, WIDTH};
@@ -30,9 +32,14 @@ pub fn sweep_page(
                 header(html, sweep, study, written_at_ms)
             });
             html.element("main", &[("id", "main")], |html| {
-                html.section("best", "Best so far", |html| {
-                    best_so_far(html, sweep, study)
-                });
+                match &sweep.second {
+                    Some(second) => html.section("front", "Pareto front", |html| {
+                        pareto(html, (sweep, second), trials)
+                    }),
+                    None => html.section("best", "Best so far", |html| {
+                        best_so_far(html, sweep, study)
+                    }),
+                }
                 html.section("parameters", "Parameters", |html| {
                     parameters(html, sweep, trials)
                 });
@@ -66,7 +73,7 @@ fn header(html: &mut Html, sweep: &Sweep, study: &Study, written_at_ms: u64) {
         short(study.node_hours())
     );
     html.paragraph("muted", &text);
-    if let Some(best) = study.best(&sweep.metric) {
+    if let Some(best) = study.best(&sweep.metric).filter(|_| sweep.second.is_none()) {
         let value = or_unknown(value_of(&best), short);
         let number = best.number + 1;
         let text = format!(
@@ -83,6 +90,54 @@ fn value_of(trial: &Trial<'_>) -> Option<f64> {
         .outcome
         .filter(|outcome| outcome.failure.is_none())?
         .value
+}
+
+/// The trials as points of both metrics, and the front as a line.
+fn pareto(html: &mut Html, (sweep, second): (&Sweep, &Metric), trials: &[Trial<'_>]) {
+    let on_front: Vec<(f64, f64)> = front(sweep, trials)
+        .into_iter()
+        .filter_map(|number| {
+            trials
+                .iter()
+                .find(|trial| trial.number == number)?
+                .both_values()
+        })
+        .collect();
+    let all: Vec<(f64, f64)> = trials.iter().filter_map(Trial::both_values).collect();
+    if all.len() < 2 {
+        html.paragraph("muted", "Two trials with both values are needed.");
+        return;
+    }
+    let across = values_of(all.iter().map(|(one, _)| *one));
+    let ticks = values_of(all.iter().map(|(_, other)| *other));
+    let at = |(one, other): &(f64, f64)| (across.place(*one), *other);
+    let dots = all.iter().map(at).map(|(x, other)| {
+        let (x, y) = (x * WIDTH, (1.0 - ticks.place(other)) * HEIGHT);
+        format!("M{x:.0} {y:.0}h1")
+    });
+    let dots = Shape {
+        class: "dots",
+        path: dots.collect(),
+    };
+    let line = Shape {
+        class: "line",
+        path: polyline(on_front.iter().map(at), &ticks),
+    };
+    let marks = across
+        .marks
+        .iter()
+        .map(|(value, text)| (across.place(*value), text.clone()));
+    let summary = format!("{} on the front", counted(on_front.len() as u64, "trial"));
+    let unit = format!("by {}", sweep.metric.name);
+    let marks = marks.collect();
+    drawing(
+        html,
+        &second.name,
+        &unit,
+        summary,
+        (vec![dots, line], ticks),
+        marks,
+    );
 }
 
 fn best_so_far(html: &mut Html, sweep: &Sweep, study: &Study) {
@@ -116,7 +171,7 @@ fn best_so_far(html: &mut Html, sweep: &Sweep, study: &Study) {
         &sweep.metric.name,
         "by trial",
         format!("best {}", short(best)),
-        (shape, ticks),
+        (vec![shape], ticks),
         marks,
     );
 }
@@ -157,7 +212,7 @@ fn points_over(
         &parameter.name,
         &format!("{} by {}", sweep.metric.name, parameter.short),
         summary,
-        (shape, ticks),
+        (vec![shape], ticks),
         marks,
     );
 }
@@ -181,7 +236,7 @@ fn drawing(
     title: &str,
     unit: &str,
     summary: String,
-    (shape, ticks): (Shape, Ticks),
+    (shapes, ticks): (Vec<Shape>, Ticks),
     marks: Vec<(f64, String)>,
 ) {
     let panel = Panel {
@@ -190,7 +245,7 @@ fn drawing(
         summary,
         class: "cpu",
         height: 140,
-        shapes: vec![shape],
+        shapes,
         ticks,
         limit: None,
     };
@@ -206,7 +261,12 @@ fn drawing(
 }
 
 fn all(html: &mut Html, sweep: &Sweep, trials: &[Trial<'_>]) {
-    let mut heads: Vec<&str> = vec!["Trial", "Value", "Epochs", "Time"];
+    let mut heads: Vec<&str> = vec!["Trial"];
+    match &sweep.second {
+        None => heads.push("Value"),
+        Some(second) => heads.extend([sweep.metric.name.as_str(), second.name.as_str()]),
+    }
+    heads.extend(["Epochs", "Time"]);
     heads.extend(sweep.space.iter().map(|parameter| parameter.short.as_str()));
     heads.extend(["Run", "State"]);
     let row = |trial: &Trial<'_>| -> Vec<String> {
@@ -214,11 +274,19 @@ fn all(html: &mut Html, sweep: &Sweep, trials: &[Trial<'_>]) {
         let mut row = vec![
             (trial.number + 1).to_string(),
             or_unknown(value_of(trial), short),
-            or_unknown(outcome.map(|outcome| outcome.epochs), |epochs| {
-                epochs.to_string()
-            }),
-            or_unknown(outcome.and_then(|outcome| outcome.wall_seconds), duration),
         ];
+        if sweep.second.is_some() {
+            let second = outcome.and_then(|outcome| outcome.second_value);
+            row.push(or_unknown(second, short));
+        }
+        row.push(or_unknown(
+            outcome.map(|outcome| outcome.epochs),
+            |epochs| epochs.to_string(),
+        ));
+        row.push(or_unknown(
+            outcome.and_then(|outcome| outcome.wall_seconds),
+            duration,
+        ));
         row.extend(
             sweep
                 .space

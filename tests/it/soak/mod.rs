@@ -9,6 +9,7 @@ mod kills;
 mod model;
 mod queue;
 mod same;
+mod sweep;
 
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 

@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use serde::Serialize;
 
-use super::show::print;
+use super::show::{SecondMetric, print};
 use crate::app::error::Error;
 use crate::app::exit_of_run::code_of_state;
 use crate::app::job::source::read;
@@ -115,6 +115,8 @@ pub(crate) struct PlannedSweep<'a> {
     name: &'a str,
     metric: &'a str,
     mode: &'static str,
+    /// The second metric of two; null: there is one.
+    second: Option<SecondMetric<'a>>,
     trials: u32,
     max_jobs: u32,
     sampler: &'static str,
@@ -162,7 +164,8 @@ fn planned(session: &Session, sweep: &Sweep, source: &Source) -> Result<u8, Erro
     let answer = PlannedSweep {
         name: &sweep.name,
         metric: &sweep.metric.name,
-        mode: if sweep.metric.is_max { "max" } else { "min" },
+        mode: sweep.metric.mode(),
+        second: SecondMetric::of(sweep),
         trials: sweep.trials,
         max_jobs: sweep.max_jobs,
         sampler: sweep.sampler.as_str(),

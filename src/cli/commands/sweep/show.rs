@@ -13,7 +13,7 @@ use crate::cli::table::{fitted, or_dash, table};
 use crate::foundation::clock::now_ms;
 use crate::foundation::units::{counted, display_seconds};
 use crate::learn::sweep::{
-    Outcome, Parameter, Study, Sweep, Trial, Values, importance, importance_text, parse,
+    Outcome, Parameter, Study, Sweep, Trial, Values, front, importance, importance_text, parse,
 };
 use crate::report::sweep_page;
 
@@ -27,17 +27,38 @@ pub(crate) struct ShownSweep<'a> {
     name: &'a str,
     metric: &'a str,
     mode: &'static str,
+    /// The second metric of two; null: there is one.
+    second: Option<SecondMetric<'a>>,
+    /// With two metrics the numbers of the trials that no other is better than in both; else empty.
+    front: Vec<usize>,
     /// Trials that the file asks for.
     trials_planned: u32,
     /// Hours of nodes that the trials that are over took.
     node_hours: f64,
-    /// The number of the best trial; null: none came to a value.
+    /// The number of the best trial; null: none came to a value, or there are two metrics.
     best: Option<usize>,
     /// By parameter the share of the variance of the trials' ranks that goes with it alone, 0 to 1; null: too few trials.
     importance: BTreeMap<&'a str, Option<f64>>,
     /// All trials that were begun, best first.
     trials: Vec<ShownTrial<'a>>,
     records: String,
+}
+
+#[derive(Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+pub(super) struct SecondMetric<'a> {
+    metric: &'a str,
+    mode: &'static str,
+}
+
+impl<'a> SecondMetric<'a> {
+    pub(super) fn of(sweep: &'a Sweep) -> Option<Self> {
+        let second = sweep.second.as_ref()?;
+        Some(Self {
+            metric: &second.name,
+            mode: second.mode(),
+        })
+    }
 }
 
 #[derive(Serialize)]
@@ -82,6 +103,15 @@ pub(crate) fn run(session: &Session, args: &SweepShow) -> Result<u8, Error> {
 
 /// The job file of the best trial.
 fn best(session: &Session, sweep: &Sweep, study: &Study) -> Result<u8, Error> {
+    if let Some(second) = &sweep.second {
+        let what = format!("{} and {}", sweep.metric.name, second.name);
+        return Err(
+            failure!(Usage, "with two metrics, {what}, no trial is the best").hinted(format!(
+                "`dlrun sweep show {}` shows the front, and `dlrun show RUN` each of its runs",
+                sweep.name
+            )),
+        );
+    }
     let Some(best) = study.best(&sweep.metric) else {
         return Err(failure!(
             Missing,
@@ -99,16 +129,18 @@ fn best(session: &Session, sweep: &Sweep, study: &Study) -> Result<u8, Error> {
     Ok(0)
 }
 
-/// All trials: those that came to a value, best first, then those under way, then those that failed.
+/// All trials: those of the front, those that came to a value, best first, then those under way, then those that failed.
 fn ranked<'a>(sweep: &Sweep, study: &'a Study) -> Vec<Trial<'a>> {
     let mut trials: Vec<Trial<'a>> = study.trials().collect();
+    let front = front(sweep, &trials);
     let rank = |trial: &Trial<'_>| match trial.outcome {
-        Some(outcome) if outcome.failure.is_some() => (2, f64::INFINITY),
+        Some(outcome) if outcome.failure.is_some() => (3, f64::INFINITY),
         Some(outcome) => {
             let cost = outcome.value.map(|value| sweep.metric.cost(value));
-            (0, cost.unwrap_or(f64::INFINITY))
+            let is_behind = !front.contains(&trial.number);
+            (u8::from(is_behind), cost.unwrap_or(f64::INFINITY))
         }
-        None => (1, f64::INFINITY),
+        None => (2, f64::INFINITY),
     };
     trials.sort_by(|one, other| {
         let (one, other) = (rank(one), rank(other));
@@ -121,11 +153,14 @@ fn ranked<'a>(sweep: &Sweep, study: &'a Study) -> Vec<Trial<'a>> {
 pub(super) fn print(session: &Session, sweep: &Sweep, dir: &StudyDir<Study>) -> Result<u8, Error> {
     let study = &dir.journal;
     let trials = ranked(sweep, study);
-    let best = study.best(&sweep.metric);
+    let best = study.best(&sweep.metric).filter(|_| sweep.second.is_none());
+    let front = front(sweep, &trials);
     let answer = ShownSweep {
         name: &sweep.name,
         metric: &sweep.metric.name,
-        mode: if sweep.metric.is_max { "max" } else { "min" },
+        mode: sweep.metric.mode(),
+        second: SecondMetric::of(sweep),
+        front: front.iter().map(|number| number + 1).collect(),
         trials_planned: sweep.trials,
         node_hours: study.node_hours(),
         best: best.as_ref().map(|trial| trial.number + 1),
@@ -188,6 +223,16 @@ fn shown(sweep: &Sweep, study: &Study, trials: &[Trial<'_>]) -> String {
         study.node_hours()
     );
     match study.best(&sweep.metric) {
+        Some(_) if sweep.second.is_some() => {
+            let front: Vec<String> = front(sweep, trials)
+                .iter()
+                .map(|number| (number + 1).to_string())
+                .collect();
+            text.push_str(&format!(
+                "front: trials {}: no other is better in both metrics\n",
+                front.join(", ")
+            ));
+        }
         Some(best) => text.push_str(&format!(
             "best: trial {} with {} {}: {}\n",
             best.number + 1,
@@ -204,19 +249,29 @@ fn shown(sweep: &Sweep, study: &Study, trials: &[Trial<'_>]) -> String {
         .space
         .iter()
         .map(|parameter| parameter.short.to_uppercase());
-    let heads = ["TRIAL", "VALUE", "EPOCHS", "TIME"]
-        .map(str::to_owned)
-        .into_iter();
+    let metrics = match &sweep.second {
+        None => vec!["VALUE".to_owned()],
+        Some(second) => vec![sweep.metric.name.to_uppercase(), second.name.to_uppercase()],
+    };
+    let heads = std::iter::once("TRIAL".to_owned()).chain(metrics);
     rows.set_header(
         heads
+            .chain(["EPOCHS", "TIME"].map(str::to_owned))
             .chain(names)
             .chain(["RUN".to_owned(), "STATE".to_owned()]),
     );
     for trial in trials.iter().take(MOST_ROWS) {
         let outcome = trial.outcome;
+        let second = sweep
+            .second
+            .iter()
+            .map(|_| or_dash(outcome.and_then(|outcome| outcome.second_value)));
         let first = [
             (trial.number + 1).to_string(),
             or_dash(outcome.and_then(|outcome| outcome.value)),
+        ];
+        let first = first.into_iter().chain(second);
+        let cost = [
             or_dash(outcome.map(|outcome| outcome.epochs)),
             or_dash(
                 outcome
@@ -231,7 +286,7 @@ fn shown(sweep: &Sweep, study: &Study, trials: &[Trial<'_>]) -> String {
         let run = or_dash(trial.run_id.map(|run| run.as_str()[..6].to_owned()));
         rows.add_row(
             first
-                .into_iter()
+                .chain(cost)
                 .chain(values)
                 .chain([run, trial.state_text()]),
         );
@@ -265,9 +320,16 @@ fn csv(sweep: &Sweep, study: &Study) -> String {
         "failure",
         "run_id",
     ];
-    let heads = heads.map(str::to_owned).into_iter().chain(names);
+    let seconds = sweep.second.iter().flat_map(|_| ["second_value", "front"]);
+    let heads = heads
+        .into_iter()
+        .chain(seconds)
+        .map(str::to_owned)
+        .chain(names);
     let mut lines = vec![heads.map(quoted).collect::<Vec<_>>().join(",")];
-    for trial in ranked(sweep, study) {
+    let trials = ranked(sweep, study);
+    let front = front(sweep, &trials);
+    for trial in trials {
         let outcome = trial.outcome.cloned().unwrap_or_default();
         let fixed = [
             (trial.number + 1).to_string(),
@@ -290,6 +352,10 @@ fn csv(sweep: &Sweep, study: &Study) -> String {
                 .map(|run| run.as_str().to_owned())
                 .unwrap_or_default(),
         ];
+        let seconds = sweep.second.iter().flat_map(|_| {
+            let is_on = front.contains(&trial.number);
+            [number(outcome.second_value), is_on.to_string()]
+        });
         let values = sweep
             .space
             .iter()
@@ -297,6 +363,7 @@ fn csv(sweep: &Sweep, study: &Study) -> String {
         lines.push(
             fixed
                 .into_iter()
+                .chain(seconds)
                 .chain(values)
                 .map(quoted)
                 .collect::<Vec<_>>()
