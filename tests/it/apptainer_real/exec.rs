@@ -123,6 +123,45 @@ fn events_come_out_of_the_container() {
     }
 }
 
+/// A trial of a sweep that is worse hears of it in a container that is kept apart from the node, and ends by itself.
+#[test]
+#[ignore = "needs Apptainer: run tests/run"]
+fn a_request_to_stop_reaches_the_container() {
+    let user = listed();
+    let module = Path::new(env!("CARGO_MANIFEST_DIR")).join("python/dlrun_events.py");
+    user.write(
+        "dlrun_events.py",
+        &fs::read_to_string(module).expect("it is there"),
+    );
+    let program = "import sys, time\nfrom dlrun_events import epoch, should_stop\n\
+        for number in range(1, 201):\n    with epoch(number, of=200) as now:\n        time.sleep(0.1)\n        now['loss'] = float(sys.argv[1])\n\
+        \x20   if should_stop():\n        print('saved')\n        sys.exit(0)\n";
+    user.write("train.py", program);
+    let sweep = "[sweep]\nmetric = 'loss'\nmode = 'min'\nsampler = 'grid'\nmax_jobs = 2\nstop = 'asha'\nstop_wait = '10m'\n\
+                 [sweep.space]\nvars.x = [1, 2]\n";
+    let file = job(
+        &user,
+        &argv(&["python3", "train.py", "{{x}}"]),
+        &base_sandbox(),
+        &format!(
+            "cleanenv = true\noptions = [\"--contain\"]\n[resources]\ncpus_per_task = 1\n{sweep}"
+        ),
+    );
+    let words = ["--json", "sweep", "run", "--scheduler", "local"].map(AsRef::as_ref);
+    let result = user
+        .dlrun(&[&words[..], &[file.as_os_str()]].concat())
+        .result();
+    let stopped = result["trials"]
+        .as_array()
+        .expect("a list")
+        .iter()
+        .filter(|trial| {
+            let outcome = &trial["outcome"];
+            !outcome["stopped_at"].is_null() && outcome["state"] == "completed"
+        });
+    assert_eq!(stopped.count(), 1, "{result}");
+}
+
 /// `$PWD` with a link in it leads the runtime astray: it would start the command in the home directory.
 #[test]
 #[ignore = "needs Apptainer: run tests/run"]

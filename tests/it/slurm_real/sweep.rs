@@ -134,3 +134,36 @@ fn a_job_conducts_a_sweep() {
         .collect();
     assert_eq!((trials.len(), jobs.len()), (6, 6));
 }
+
+/// The request is written on this machine, and the watcher on the node passes it on.
+#[test]
+#[ignore = "needs slurmctld: run tests/run"]
+fn a_trial_that_is_asked_to_stop_ends_by_itself() {
+    let user = User::new();
+    let program = r#"for e in $(seq 100); do sleep 0.2; echo "Epoch $e/100 - loss: $1.0"
+if [ -e "$(dirname "$DLRUN_EVENTS")/stop" ]; then echo saved; exit 0; fi; done"#;
+    let _ = user.write("step.sh", program);
+    let sweep = format!(
+        "[run]\ncommand = ['sh', 'step.sh', '{{{{x}}}}']\n[resources]\nwalltime = '5m'\nexclude = '{}'\n\
+         [sweep]\nname = 'asked'\nmetric = 'loss'\nmode = 'min'\nsampler = 'grid'\nmax_jobs = 3\nstop = 'asha'\n\
+         stop_wait = '10m'\n[sweep.space]\nvars.x = [1, 2, 3]\n",
+        super::MORTAL_NODE
+    );
+    let file = user.write("asked.toml", &sweep);
+    let words = ["--json", "sweep", "run", "--scheduler", "slurm"].map(AsRef::as_ref);
+    let result = user
+        .dlrun(&[&words[..], &[file.as_os_str()]].concat())
+        .result();
+    let trials = result["trials"].as_array().expect("a list");
+    let ended = |trial: &&Value| {
+        let outcome = &trial["outcome"];
+        !outcome["stopped_at"].is_null() && outcome["state"] == "completed"
+    };
+    let ended: Vec<&Value> = trials.iter().filter(ended).collect();
+    assert!(!ended.is_empty(), "{result}");
+    for trial in ended {
+        let run = trial["run_id"].as_str().expect("an id");
+        let output = user.dlrun(&["logs", run]).ok();
+        assert!(output.ends_with("saved\n"), "{output}");
+    }
+}
