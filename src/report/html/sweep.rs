@@ -43,9 +43,11 @@ pub fn sweep_page(
                 html.section("parameters", "Parameters", |html| {
                     parameters(html, sweep, trials)
                 });
-                html.section("trials", "Trials, best first", |html| {
-                    all(html, sweep, trials)
-                });
+                let order = match sweep.second {
+                    Some(_) => "Trials, those of the front first",
+                    None => "Trials, best first",
+                };
+                html.section("trials", order, |html| all(html, sweep, trials));
             });
         });
     });
@@ -108,8 +110,13 @@ fn pareto(html: &mut Html, (sweep, second): (&Sweep, &Metric), trials: &[Trial<'
         html.paragraph("muted", "Two trials with both values are needed.");
         return;
     }
-    let across = values_of(all.iter().map(|(one, _)| *one));
-    let ticks = values_of(all.iter().map(|(_, other)| *other));
+    // All of the front is within the scale.
+    let scale = |of: fn(&(f64, f64)) -> f64| {
+        let (least, most) = shown_of(all.iter().map(of));
+        let (_, of_front) = range(on_front.iter().map(of));
+        values(least, most.max(of_front))
+    };
+    let (across, ticks) = (scale(|point| point.0), scale(|point| point.1));
     let at = |(one, other): &(f64, f64)| (across.place(*one), *other);
     let dots = all.iter().map(at).map(|(x, other)| {
         let (x, y) = (x * WIDTH, (1.0 - ticks.place(other)) * HEIGHT);
@@ -217,8 +224,13 @@ fn points_over(
     );
 }
 
-/// From the least value to where most of them are.
 fn values_of(all: impl Iterator<Item = f64>) -> Ticks {
+    let (least, most) = shown_of(all);
+    values(least, most)
+}
+
+/// From the least value to where most of them are.
+fn shown_of(all: impl Iterator<Item = f64>) -> (f64, f64) {
     let mut all: Vec<f64> = all.collect();
     all.sort_by(f64::total_cmp);
     #[expect(
@@ -227,8 +239,7 @@ fn values_of(all: impl Iterator<Item = f64>) -> Ticks {
         reason = "a part of a length"
     )]
     let shown = ((all.len() as f64 * SHOWN_PART).ceil() as usize).clamp(1, all.len().max(1));
-    let (least, most) = range(all.iter().take(shown).copied());
-    values(least, most)
+    range(all.iter().take(shown).copied())
 }
 
 fn drawing(
