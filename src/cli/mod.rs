@@ -127,6 +127,9 @@ fn dispatch(cli: &Cli, output: Output) -> Result<u8, Error> {
         Verb::Model(args) => commands::model::run(session(args.verb.scheduler())?, args),
         Verb::Bench(args) => commands::bench::run(&session(args.verb.scheduler())?, args),
         Verb::Sweep(args) => commands::sweep::run(&session(args.verb.scheduler())?, args),
+        Verb::Tune(args) => {
+            commands::sweep::run::tune(&session(args.how.scheduler.as_deref())?, args)
+        }
         Verb::Completions(args) => commands::completions::run(output, args),
         Verb::Words(args) => {
             session(None).map_or(Ok(0), |session| commands::shell_words::run(&session, args))

@@ -108,6 +108,7 @@ fn schema() -> Value {
         sweep::run::PlannedSweep
     );
     verb!("sweep show", sweep::show::ShownSweep);
+    verb!("tune", sweep::show::ShownSweep, sweep::run::PlannedSweep);
     verb!("completions", completions::CompletionScript);
     verb!("words", shell_words::Completable);
     verb!("man", man::Page, man::Pages);

@@ -76,8 +76,14 @@ fn read_document(document: &DeTable<'_>, problems: &mut Vec<Problem>) -> JobSpec
 
 /// What to write in place of keys of other programs.
 fn advice(shown: &str, name: &str, known: &[&'static str]) -> Option<String> {
-    if shown == "bench" {
-        return Some("this is a matrix: `dlrun bench run FILE` runs it".to_owned());
+    let of_study = match shown {
+        "bench" => Some("this is a matrix: `dlrun bench run FILE` runs it"),
+        "sweep" => Some("this is a sweep: `dlrun sweep run FILE` runs it"),
+        "tune" => Some("`dlrun tune FILE` reads it; a job that is submitted has no such table"),
+        _ => None,
+    };
+    if of_study.is_some() {
+        return of_study.map(str::to_owned);
     }
     let name = name.replace('-', "_");
     let (_, ours) = SYNONYMS

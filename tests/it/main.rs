@@ -36,6 +36,7 @@ mod cli_show;
 mod cli_submit;
 mod cli_sweep;
 mod cli_top;
+mod cli_tune;
 mod cli_wait;
 mod client;
 mod clock;

@@ -10,11 +10,11 @@ use crate::app::job::load::Job;
 use crate::app::session::Session;
 use crate::app::track::Tracked;
 use crate::foundation::diagnostic::Problem;
-use crate::foundation::units::counted;
-use crate::job::SchedulerKind;
+use crate::job::{JobState, SchedulerKind};
 use crate::learn::bench::{Entry, Journal, Settled, Slot};
 use crate::learn::sweep::{
-    Note, Outcome, Sampler, Stopping, Study, Sweep, Values, parse, value_at,
+    Note, Outcome, Sampler, Stopping, Study, Sweep, Trial, Values, parse_kept, stopped_text,
+    trial_of, value_at,
 };
 use crate::record::Progress;
 
@@ -49,11 +49,17 @@ pub(crate) fn begin_sweep(
         repeats: sweep.trials,
     };
     StudyDir::begin(session, order, restart, |head, before| {
+        let (noun, table) = (sweep.noun(), sweep.table());
         let other = |what: String| {
-            let message = format!("the sweep `{}` was started {what}", sweep.name);
-            Problem::of_file(message).hinted(
-                "give this one another `sweep.name`, or begin again with --restart; only `trials`, `node_hours`, `max_jobs` and `stop_wait` may change",
-            )
+            let message = format!("the {noun} `{}` was started {what}", sweep.name);
+            let more = if sweep.tune.is_some() {
+                ""
+            } else {
+                ", `stop_wait`"
+            };
+            Problem::of_file(message).hinted(format!(
+                "give this one another `{table}.name`, or begin again with --restart; only `trials`, `node_hours`{more} and `max_jobs` may change"
+            ))
         };
         let refused = |problem| Err(source.error(vec![problem]));
         if Path::new(&head.file).parent() != file.parent() {
@@ -65,7 +71,7 @@ pub(crate) fn begin_sweep(
                 head.scheduler.as_str()
             )));
         }
-        let Ok(before) = parse(before, &sweep.name) else {
+        let Ok(before) = parse_kept(before, &sweep.name) else {
             return refused(other("with a file that cannot be read".to_owned()));
         };
         let Err((key, span)) = sweep.same_search(&before) else {
@@ -126,14 +132,54 @@ impl<'a> SweepWork<'a> {
     fn values(&self, slot: Slot) -> Values {
         self.dir
             .journal
-            .values(slot.cell)
+            .values(trial_of(slot))
             .cloned()
             .unwrap_or_default()
     }
 
-    fn has_node_hours(&self) -> bool {
-        let used = self.dir.journal.node_hours();
-        self.sweep.node_hours.is_none_or(|most| used < most)
+    /// Whether hours of nodes are left for another trial, beside those that the pairs of a tuning will take.
+    fn has_node_hours(&self, is_trial: bool) -> bool {
+        let study = &self.dir.journal;
+        let used = study.node_hours();
+        let runs = study.journal.starts().count().max(1) as f64;
+        let pairs = self.sweep.tune.as_ref().filter(|_| is_trial);
+        let kept = pairs.map_or(0.0, |tune| used / runs * f64::from(2 * tune.pairs));
+        self.sweep.node_hours.is_none_or(|most| used + kept < most)
+    }
+
+    /// With nothing to compare with, a tuning ends.
+    fn has_lost_baseline(&self) -> bool {
+        let is_lost = |trial: Trial<'_>| {
+            let outcome = trial.outcome.filter(|_| trial.number == 0);
+            outcome.is_some_and(|outcome| outcome.value.is_none())
+        };
+        self.sweep.tune.is_some() && self.dir.journal.trials().any(is_lost)
+    }
+
+    fn next_trial(&mut self) -> Result<Option<Slot>, Error> {
+        let trials = self.sweep.trials as usize;
+        self.open.retain(|slot| slot.cell < trials);
+        if !self.has_node_hours(true) || self.has_lost_baseline() {
+            return Ok(None);
+        }
+        if let Some(slot) = self.open.pop() {
+            return Ok(Some(slot));
+        }
+        let number = self.dir.journal.next_number();
+        if number >= trials {
+            return Ok(None);
+        }
+        let Some(values) = self.sampler.propose(number) else {
+            return Ok(None);
+        };
+        self.dir.note(Note::Proposed {
+            proposed: number,
+            values,
+        })?;
+        Ok(Some(Slot {
+            cell: number,
+            repeat: ONE,
+        }))
     }
 }
 
@@ -160,7 +206,8 @@ impl Work for SweepWork<'_> {
                     .filter(|(_, one)| one.run_id == *run_id)
                     .map(|(slot, _)| slot)
                     .next();
-                self.open.extend(slot);
+                // Those of pairs follow from the journal.
+                self.open.extend(slot.filter(|slot| slot.repeat == ONE));
                 None
             }
             Entry::Begun { .. } => None,
@@ -174,51 +221,38 @@ impl Work for SweepWork<'_> {
             .starts()
             .find(|(_, one)| one.run_id == run_id)
             .map(|(slot, _)| slot);
-        if let Some(slot) = slot.filter(|slot| journal.is_done(*slot) && outcome.counts()) {
+        let is_trial = |slot: &Slot| slot.repeat == ONE && journal.is_done(*slot);
+        if let Some(slot) = slot.filter(|slot| is_trial(slot) && outcome.counts()) {
             let values = self.values(slot);
             self.sampler.tell(&values, outcome.value);
         }
         Ok(())
     }
 
-    fn next(&mut self, _in_flight: &[Slot]) -> Result<Option<Slot>, Error> {
-        let trials = self.sweep.trials as usize;
-        self.open.retain(|slot| slot.cell < trials);
-        if !self.has_node_hours() {
-            return Ok(None);
+    fn next(&mut self, in_flight: &[Slot]) -> Result<Option<Slot>, Error> {
+        let trial = self.next_trial()?;
+        // The runs of pairs are alone, so that they do not slow each other down.
+        if trial.is_none() && in_flight.is_empty() && self.has_node_hours(false) {
+            return Ok(self.sweep.next_of_pairs(&self.dir.journal));
         }
-        if let Some(slot) = self.open.pop() {
-            return Ok(Some(slot));
-        }
-        let number = self.dir.journal.next_number();
-        if number >= trials {
-            return Ok(None);
-        }
-        let Some(values) = self.sampler.propose(number) else {
-            return Ok(None);
-        };
-        self.dir.note(Note::Proposed {
-            proposed: number,
-            values,
-        })?;
-        Ok(Some(Slot {
-            cell: number,
-            repeat: ONE,
-        }))
+        Ok(trial)
     }
 
     fn job(&self, session: &Session, slot: Slot) -> Result<Job, Error> {
         let values = self.values(slot);
-        let mut job = load_trial(session, self.sweep, self.source, slot.cell, &values)?;
+        let mut job = load_trial(session, self.sweep, self.source, trial_of(slot), &values)?;
         job.plan.may_be_asked_to_stop = self.sweep.stop_wait.is_some();
         Ok(job)
     }
 
     fn again(&mut self, slot: Slot) {
-        self.open.push(slot);
+        self.open.extend((slot.repeat == ONE).then_some(slot));
     }
 
     fn is_given_up(&mut self, slot: Slot, progress: &Progress) -> Result<bool, Error> {
+        if let Some(tune) = &self.sweep.tune {
+            return Ok(tune.is_long_enough(progress));
+        }
         let (last, stopped) = self.dir.journal.rung(slot.cell);
         if stopped {
             return Ok(true);
@@ -252,8 +286,19 @@ impl Work for SweepWork<'_> {
 
     fn outcome(&self, slot: Slot, tracked: &Tracked) -> Outcome {
         let nodes = &tracked.reading.outcome.nodes;
-        let (epoch, stops) = self.dir.journal.rung(slot.cell);
-        let stopped = (stops.then_some(epoch), self.sweep.stop_wait.is_some());
+        let stopped_at = match &self.sweep.tune {
+            Some(tune) if tracked.status.state == JobState::Cancelled => {
+                let mut shown = nodes.iter().map(|node| &node.progress);
+                let enough = shown.find(|progress| tune.is_long_enough(progress));
+                enough.map(|progress| progress.epochs_completed)
+            }
+            Some(_) => None,
+            None => {
+                let (epoch, stops) = self.dir.journal.rung(slot.cell);
+                stops.then_some(epoch)
+            }
+        };
+        let stopped = (stopped_at, self.sweep.stop_wait.is_some());
         let outcome = Outcome::new(&tracked.status, nodes, &self.sweep.metric, stopped);
         match &self.sweep.second {
             Some(second) => outcome.with_second(nodes, second),
@@ -269,11 +314,13 @@ impl Work for SweepWork<'_> {
     }
 
     fn label(&self, slot: Slot) -> String {
-        format!(
-            "trial {}, {}",
-            slot.cell + 1,
-            self.sweep.label(&self.values(slot))
-        )
+        let trial = trial_of(slot);
+        let again = if slot.repeat == ONE { "" } else { " again" };
+        let label = match self.sweep.tune {
+            Some(_) if trial == 0 => "your settings".to_owned(),
+            _ => self.sweep.label(&self.values(slot)),
+        };
+        format!("trial {}{again}, {label}", trial + 1)
     }
 
     fn result_text(&self, outcome: &Outcome) -> String {
@@ -287,25 +334,24 @@ impl Work for SweepWork<'_> {
             return format!("{name} {value}, {} {other}", second.name);
         }
         match outcome.stopped_at {
-            Some(epoch) => format!(
-                "stopped after {} with {name} {value}",
-                counted(epoch, "epoch")
-            ),
+            Some(epoch) => format!("{} with {name} {value}", stopped_text(epoch)),
             None => format!("{name} {value}"),
         }
     }
 
     fn done(&self, _in_flight: usize) -> (usize, usize) {
-        let over = self
-            .dir
-            .journal
+        let study = &self.dir.journal;
+        let over = study
             .trials()
-            .filter(|trial| trial.outcome.is_some());
-        let over = over.count();
-        (over, over.max(self.sweep.trials as usize))
+            .filter(|trial| trial.outcome.is_some())
+            .count();
+        let trials = over.max(self.sweep.trials as usize);
+        let (pairs, all) = self.sweep.runs_of_pairs(study);
+        (over + pairs, trials + all)
     }
 
     fn verb(&self) -> &'static str {
+        // What is known of a tuning is shown as of a sweep.
         "sweep"
     }
 }

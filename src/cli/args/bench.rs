@@ -83,7 +83,7 @@ pub(crate) struct BenchRun {
 /// How a matrix or a sweep runs.
 #[derive(Debug, Args)]
 pub(crate) struct StudyRun {
-    /// A job file with a table [bench] or [sweep]
+    /// A job file with a table [bench], [sweep] or [tune]
     #[arg(value_hint = ValueHint::FilePath)]
     pub(crate) file: PathBuf,
     /// Who takes the jobs; auto: the one whose commands are found, else this machine

@@ -23,7 +23,7 @@ pub(crate) use self::image::{
 pub(crate) use self::model::{ModelArgs, ModelEvaluate, ModelFit, ModelPredict, ModelVerb};
 pub(crate) use self::records::{Import, Prune};
 pub(crate) use self::report::{Report, ReportFormat};
-pub(crate) use self::sweep::{SweepArgs, SweepRun, SweepShow, SweepVerb};
+pub(crate) use self::sweep::{SweepArgs, SweepRun, SweepShow, SweepVerb, Tune};
 use crate::app::job::load::JobRequest;
 use crate::job::{ArraySpec, JobState, Overrides, SchedulerKind};
 
@@ -114,6 +114,9 @@ pub(crate) enum Verb {
     Bench(BenchArgs),
     /// Search the best parameters of a training
     Sweep(SweepArgs),
+    /// Find the settings with which a training is fastest
+    #[command(long_about = sweep::TUNE)]
+    Tune(Tune),
     /// Print the completion script of a shell
     Completions(Completions),
     /// Print a man page, or write all of them

@@ -48,9 +48,23 @@ pub(crate) struct SweepRun {
     pub(crate) trials: Option<u32>,
 }
 
+pub(super) const TUNE: &str = "Find the settings with which a training is fastest
+
+Trials of a job file differ in what changes the speed and not the result: threads, variables, CPUs, the compiler. The first trial has \
+your own settings; a trial ends after a few epochs. At last the best trial and your settings run again in turn, and the speed-up is \
+shown with its 95 % interval and the lines for the job file. A table [tune] says what is searched; without it the numbers of threads \
+are. What was killed or interrupted continues with the same command. `dlrun sweep show` shows the trials again. docs/tune.md has the \
+file's keys. Exit code 10: no trial has a value.";
+
+#[derive(Debug, Args)]
+pub(crate) struct Tune {
+    #[command(flatten)]
+    pub(crate) how: StudyRun,
+}
+
 #[derive(Debug, Args)]
 pub(crate) struct SweepShow {
-    /// The name of the sweep; default: the latest
+    /// The name of the sweep or tuning; default: the latest
     #[arg(value_name = "NAME")]
     pub(crate) name: Option<String>,
     /// Print all trials as CSV
@@ -59,7 +73,7 @@ pub(crate) struct SweepShow {
     /// Also write a page with drawings: the best so far, and the metric over each parameter
     #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath, conflicts_with_all = ["csv", "best"])]
     pub(crate) html: Option<PathBuf>,
-    /// Print the job file of the best trial
+    /// Print the job file of the best trial; of a tuning only where it is known to be faster
     #[arg(long)]
     pub(crate) best: bool,
 }

@@ -8,6 +8,7 @@ use toml::de::DeTable;
 
 use super::MOST_TRIALS;
 use super::space::{self, Parameter, Values};
+use super::tune::Tune;
 use crate::foundation::diagnostic::{Problem, sort_problems};
 use crate::foundation::toml_reader::{Fields, parse_document, syntax_problem};
 use crate::foundation::units::Walltime;
@@ -104,9 +105,11 @@ pub struct Sweep {
     pub seed: u64,
     /// What is searched.
     pub space: Vec<Parameter>,
-    /// Where the keys of `[sweep]` are.
-    spans: BTreeMap<&'static str, Range<usize>>,
-    base: Document,
+    /// Of a tuning what a sweep has not.
+    pub tune: Option<Tune>,
+    /// Where the keys of `[sweep]` or `[tune]` are.
+    pub(super) spans: BTreeMap<&'static str, Range<usize>>,
+    pub(super) base: Document,
 }
 
 /// Reads a sweep. `stem` names it where it has no name itself.
@@ -139,6 +142,8 @@ pub fn parse(text: &str, stem: &str) -> Result<Sweep, Vec<Problem>> {
 pub(super) const TIMES: [&str; 2] = [EPOCH_SECONDS, WALL_SECONDS];
 pub(super) const EPOCH_SECONDS: &str = "epoch_seconds";
 pub(super) const WALL_SECONDS: &str = "wall_seconds";
+/// Of tunings: the median of the steps.
+pub(super) const STEP_SECONDS: &str = "step_seconds";
 
 const MODES: [(&str, bool); 2] = [("min", false), ("max", true)];
 
@@ -222,6 +227,7 @@ fn read(
         eta: u32::try_from(eta).ok()?,
         seed,
         space,
+        tune: None,
         spans,
         base,
     })
@@ -324,7 +330,7 @@ fn grid_size(sampler: SamplerKind, space: &[Parameter], faults: &mut Vec<Problem
 }
 
 /// A parameter that the job does not use would be searched in vain.
-fn unused(space: &[Parameter], base: &Document, faults: &mut Vec<Problem>) {
+pub(super) fn unused(space: &[Parameter], base: &Document, faults: &mut Vec<Problem>) {
     let mut names = BTreeSet::new();
     base.values
         .values()
@@ -341,6 +347,18 @@ fn unused(space: &[Parameter], base: &Document, faults: &mut Vec<Problem>) {
 }
 
 impl Sweep {
+    /// The table of its file, and the verb: `sweep` or `tune`.
+    #[must_use]
+    pub fn table(&self) -> &'static str {
+        self.tune.as_ref().map_or("sweep", |_| "tune")
+    }
+
+    /// What it is called in messages.
+    #[must_use]
+    pub fn noun(&self) -> &'static str {
+        self.tune.as_ref().map_or("sweep", |_| "tuning")
+    }
+
     /// Another number of trials; a grid has no more than its combinations.
     pub fn set_trials(&mut self, trials: u32) {
         let all = match self.sampler {
@@ -358,6 +376,8 @@ impl Sweep {
         let both = |sweep: &Self| [Some(sweep.metric.clone()), sweep.second.clone()];
         let names = |sweep: &Self| both(sweep).map(|metric| Some(metric?.name));
         let modes = |sweep: &Self| both(sweep).map(|metric| Some(metric?.is_max));
+        let length = |sweep: &Self| sweep.tune.as_ref().map(|tune| tune.length);
+        let pairs = |sweep: &Self| sweep.tune.as_ref().map(|tune| tune.pairs);
         let own = [
             ("metric", names(self) != names(before)),
             ("mode", modes(self) != modes(before)),
@@ -366,9 +386,13 @@ impl Sweep {
             ("first_epoch", self.first_epoch != before.first_epoch),
             ("eta", self.eta != before.eta),
             ("seed", self.seed != before.seed),
+            ("epochs", length(self) != length(before)),
+            // Pairs added until the interval excludes 1 would find a speed-up where there is none.
+            ("pairs", pairs(self) != pairs(before)),
         ];
+        let table = self.table();
         if let Some((key, _)) = own.into_iter().find(|(_, differs)| *differs) {
-            return Err((format!("sweep.{key}"), self.spans.get(key).cloned()));
+            return Err((format!("{table}.{key}"), self.spans.get(key).cloned()));
         }
         let plain = |parameter: &Parameter| Parameter {
             span: 0..0,
@@ -381,7 +405,7 @@ impl Sweep {
                 .any(|other| plain(other) == plain(parameter))
             {
                 return Err((
-                    format!("sweep.space.{}", parameter.name),
+                    format!("{table}.space.{}", parameter.name),
                     Some(parameter.span.clone()),
                 ));
             }
@@ -391,7 +415,7 @@ impl Sweep {
             .iter()
             .find(|other| self.space.iter().all(|one| one.name != other.name))
         {
-            return Err((format!("sweep.space.{}", gone.name), None));
+            return Err((format!("{table}.space.{}", gone.name), None));
         }
         self.base.difference(&before.base).map_or(Ok(()), Err)
     }

@@ -7,16 +7,22 @@ mod importance;
 mod parzen;
 mod sampler;
 mod space;
+mod speed_up;
 mod stopping;
 mod study;
+mod tune;
+mod tune_file;
 
 pub use document::{Metric, SamplerKind, StopRule, Sweep, parse};
 pub use front::front;
 pub use importance::{importance, importance_text};
 pub use sampler::Sampler;
 pub use space::{Kind, Parameter, Values};
+pub use speed_up::SpeedUp;
 pub use stopping::Stopping;
-pub use study::{Note, Outcome, Study, Trial, value_at};
+pub use study::{Note, Outcome, Study, Trial, stopped_text, value_at};
+pub use tune::{Tune, trial_of};
+pub use tune_file::{parse_kept, parse_tune};
 
 /// Parameters at most.
 const MOST_PARAMETERS: usize = 64;

@@ -38,7 +38,11 @@ impl<'a> Sampler<'a> {
             estimators: sweep.space.iter().map(estimator).collect(),
             known: 0,
             grid: match sweep.sampler {
-                SamplerKind::Grid => grid(&sweep.space).unwrap_or_default(),
+                SamplerKind::Grid => {
+                    let mut all = grid(&sweep.space).unwrap_or_default();
+                    all.retain(|values| baseline(sweep) != Some(values));
+                    all
+                }
                 _ => Vec::new(),
             },
         }
@@ -69,6 +73,11 @@ impl<'a> Sampler<'a> {
     /// The values of a trial, counted from 0; `None`: a grid is at its end.
     #[must_use]
     pub fn propose(&mut self, number: usize) -> Option<Values> {
+        let number = match (baseline(self.sweep), number.checked_sub(1)) {
+            (Some(baseline), None) => return Some(baseline.clone()),
+            (Some(_), Some(before)) => before,
+            (None, _) => number,
+        };
         let by_tpe = self.sweep.sampler == SamplerKind::Tpe && self.known >= STARTUP;
         let values: Vec<Value> = match self.sweep.sampler {
             SamplerKind::Grid => return self.grid.get(number).cloned(),
@@ -135,6 +144,11 @@ impl<'a> Sampler<'a> {
             })
             .collect()
     }
+}
+
+/// What the first trial of a tuning has.
+fn baseline(sweep: &Sweep) -> Option<&Values> {
+    sweep.tune.as_ref().map(|tune| &tune.baseline)
 }
 
 #[cfg(test)]

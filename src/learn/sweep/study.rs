@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use super::document::{EPOCH_SECONDS, Metric, WALL_SECONDS};
+use super::document::{EPOCH_SECONDS, Metric, STEP_SECONDS, WALL_SECONDS};
 use super::space::Values;
 use crate::foundation::units::counted;
 use crate::job::{JobState, RunId};
@@ -162,6 +162,9 @@ fn value_of(progress: &Progress, metric: &Metric) -> Option<f64> {
         seconds.sort_by(f64::total_cmp);
         return seconds.get(seconds.len() / 2).copied();
     }
+    if metric.name == STEP_SECONDS {
+        return Some(progress.step_times?.median_seconds);
+    }
     progress.last_metrics.get(&metric.name).copied()
 }
 
@@ -236,11 +239,18 @@ impl Trial<'_> {
             Some(Outcome {
                 stopped_at: Some(epoch),
                 ..
-            }) => {
-                format!("stopped after {}", counted(*epoch, "epoch"))
-            }
+            }) => stopped_text(*epoch),
             Some(_) => "completed".to_owned(),
         }
+    }
+}
+
+/// `stopped after 3 epochs`; a tuning by steps may have none.
+#[must_use]
+pub fn stopped_text(epoch: u64) -> String {
+    match epoch {
+        0 => "stopped early".to_owned(),
+        epoch => format!("stopped after {}", counted(epoch, "epoch")),
     }
 }
 

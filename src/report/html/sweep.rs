@@ -85,6 +85,9 @@ fn header(html: &mut Html, sweep: &Sweep, study: &Study, written_at_ms: u64) {
         );
         html.paragraph("remark", &text);
     }
+    if let Some(known) = sweep.speed_up(study) {
+        html.paragraph("remark", &format!("Speed-up: {}.", known.text()));
+    }
 }
 
 fn value_of(trial: &Trial<'_>) -> Option<f64> {

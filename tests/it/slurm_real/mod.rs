@@ -18,6 +18,7 @@ mod plain;
 pub(crate) mod resume;
 mod site;
 mod sweep;
+mod tune;
 mod waiting;
 
 use std::collections::BTreeSet;

@@ -2,6 +2,7 @@
 
 pub(crate) mod run;
 pub(crate) mod show;
+mod tuned;
 
 use crate::app::error::Error;
 use crate::app::session::Session;

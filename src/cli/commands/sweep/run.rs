@@ -1,4 +1,4 @@
-//! `dlrun sweep run`: the trials of a sweep as jobs.
+//! `dlrun sweep run` and `dlrun tune`: the trials of a sweep as jobs.
 
 use std::collections::BTreeSet;
 
@@ -10,46 +10,60 @@ use crate::app::exit_of_run::code_of_state;
 use crate::app::job::source::read;
 use crate::app::session::Session;
 use crate::app::study::{Conductor, Source, SweepWork, begin_sweep, load_trial};
-use crate::cli::args::SweepRun;
+use crate::cli::args::{StudyRun, SweepRun, Tune};
 use crate::cli::table::{fitted, table};
+use crate::foundation::diagnostic::Problem;
 use crate::foundation::units::counted;
 use crate::job::{JobState, SchedulerKind};
-use crate::learn::sweep::{Sampler, StopRule, Sweep, Values, parse};
+use crate::learn::sweep::{Sampler, StopRule, Sweep, Values, parse, parse_tune};
 
 /// Trials that `--dry-run` lists.
 const SHOWN: u32 = 20;
 
 /// Runs the verb; returns the exit code.
 pub(crate) fn run(session: &Session, args: &SweepRun) -> Result<u8, Error> {
-    let source = Source {
-        file: args.how.file.clone(),
-        text: read(&args.how.file)?,
-        no_check: args.how.no_check,
-    };
-    let stem = args
-        .how
-        .file
-        .file_stem()
-        .unwrap_or_default()
-        .to_string_lossy();
-    let mut sweep = parse(&source.text, &stem).map_err(|problems| source.error(problems))?;
-    sweep.max_jobs = args.how.max_jobs.unwrap_or(sweep.max_jobs);
+    let (mut sweep, source) = opened(&args.how, parse)?;
     if let Some(trials) = args.trials {
         sweep.set_trials(trials);
     }
-    let scheduler = check(session, &sweep, &source)?;
-    if args.how.dry_run {
-        return planned(session, &sweep, &source);
+    search(session, &args.how, &sweep, &source)
+}
+
+/// Runs `dlrun tune`; returns the exit code.
+pub(crate) fn tune(session: &Session, args: &Tune) -> Result<u8, Error> {
+    let (sweep, source) = opened(&args.how, parse_tune)?;
+    search(session, &args.how, &sweep, &source)
+}
+
+fn opened(
+    how: &StudyRun,
+    parse: fn(&str, &str) -> Result<Sweep, Vec<Problem>>,
+) -> Result<(Sweep, Source), Error> {
+    let source = Source {
+        file: how.file.clone(),
+        text: read(&how.file)?,
+        no_check: how.no_check,
+    };
+    let stem = how.file.file_stem().unwrap_or_default().to_string_lossy();
+    let mut sweep = parse(&source.text, &stem).map_err(|problems| source.error(problems))?;
+    sweep.max_jobs = how.max_jobs.unwrap_or(sweep.max_jobs);
+    Ok((sweep, source))
+}
+
+fn search(session: &Session, how: &StudyRun, sweep: &Sweep, source: &Source) -> Result<u8, Error> {
+    let scheduler = check(session, sweep, source)?;
+    if how.dry_run {
+        return planned(session, sweep, source);
     }
-    let mut dir = begin_sweep(session, &sweep, &source, (scheduler, args.how.restart))?;
+    let mut dir = begin_sweep(session, sweep, source, (scheduler, how.restart))?;
     session.note(&format!(
         "{}, kept in {}",
-        size(&sweep),
+        size(sweep),
         dir.path().display()
     ));
-    let work = SweepWork::new(&sweep, &source, &mut dir);
+    let work = SweepWork::new(sweep, source, &mut dir);
     let went_on = Conductor::new(session, work, sweep.max_jobs)?.run()?;
-    print(session, &sweep, &dir)?;
+    print(session, sweep, &dir)?;
     if !went_on {
         let last = dir.journal.trials().filter_map(|trial| trial.run_id).last();
         let last = last.map_or("RUN", |run| &run.as_str()[..6]);
@@ -59,9 +73,17 @@ pub(crate) fn run(session: &Session, args: &SweepRun) -> Result<u8, Error> {
         ));
     }
     let study = &dir.journal;
-    if let Some(most) = sweep.node_hours.filter(|most| study.node_hours() >= *most) {
+    let has_result = study.best(&sweep.metric).is_some();
+    let is_short = has_result && study.trials().count() < sweep.trials as usize;
+    let (kept, is_short) = match sweep.tune {
+        Some(_) => (" or kept for the pairs", is_short),
+        None => ("", false),
+    };
+    let node_hours = sweep.node_hours;
+    if let Some(most) = node_hours.filter(|most| is_short || study.node_hours() >= *most) {
         session.note(&format!(
-            "no further trial starts: the {most} node hours of `sweep.node_hours` are used up"
+            "no further trial starts: the {most} node hours of `{}.node_hours` are used up{kept}",
+            sweep.table()
         ));
     }
     let has_ended = study.trials().any(|trial| {
@@ -75,7 +97,6 @@ pub(crate) fn run(session: &Session, args: &SweepRun) -> Result<u8, Error> {
             "no trial could be stopped early: no line of an epoch shows `{metric}`"
         ));
     }
-    let has_result = study.best(&sweep.metric).is_some();
     Ok(if has_result {
         0
     } else {
@@ -85,6 +106,11 @@ pub(crate) fn run(session: &Session, args: &SweepRun) -> Result<u8, Error> {
 
 /// `lr: 50 trials by tpe, 4 at a time, stop asha`.
 fn size(sweep: &Sweep) -> String {
+    if let Some(tune) = &sweep.tune {
+        let trials = counted(sweep.trials.into(), "trial");
+        let pairs = counted(tune.pairs.into(), "pair");
+        return format!("{}: {trials} and {pairs} of runs", sweep.name);
+    }
     format!(
         "{}: {} by {}, {} at a time, early stopping {}",
         sweep.name,
@@ -99,7 +125,8 @@ fn size(sweep: &Sweep) -> String {
 fn check(session: &Session, sweep: &Sweep, source: &Source) -> Result<SchedulerKind, Error> {
     let mut warnings = BTreeSet::new();
     let mut scheduler = None;
-    for values in Values::to_check(&sweep.space) {
+    let own = sweep.tune.iter().map(|tune| tune.baseline.clone());
+    for values in own.chain(Values::to_check(&sweep.space)) {
         let job = load_trial(session, sweep, source, 0, &values)?;
         warnings.extend(job.plan.warnings);
         scheduler.get_or_insert(job.plan.scheduler);

@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 
 use serde::Serialize;
 
+use super::tuned;
 use crate::app::error::{Error, Kind, failure};
 use crate::app::replaced_file::{OTHER_OUTPUT, may_write, write_over};
 use crate::app::session::Session;
@@ -13,7 +14,8 @@ use crate::cli::table::{fitted, or_dash, table};
 use crate::foundation::clock::now_ms;
 use crate::foundation::units::{counted, display_seconds};
 use crate::learn::sweep::{
-    Outcome, Parameter, Study, Sweep, Trial, Values, front, importance, importance_text, parse,
+    Outcome, Parameter, SpeedUp, Study, Sweep, Trial, Values, front, importance, importance_text,
+    parse_kept,
 };
 use crate::report::sweep_page;
 
@@ -39,6 +41,8 @@ pub(crate) struct ShownSweep<'a> {
     best: Option<usize>,
     /// By parameter the share of the variance of the trials' ranks that goes with it alone, 0 to 1; null: too few trials.
     importance: BTreeMap<&'a str, Option<f64>>,
+    /// Of a tuning, how much faster the best trial is than the user's settings.
+    tuned: Option<SpeedUp>,
     /// All trials that were begun, best first.
     trials: Vec<ShownTrial<'a>>,
     records: String,
@@ -75,7 +79,7 @@ struct ShownTrial<'a> {
 /// Runs the verb.
 pub(crate) fn run(session: &Session, args: &SweepShow) -> Result<u8, Error> {
     let (dir, text) = StudyDir::<Study>::find(session, args.name.as_deref())?;
-    let mut sweep = parse(&text, &dir.header.name).map_err(|problems| {
+    let mut sweep = parse_kept(&text, &dir.header.name).map_err(|problems| {
         let file = dir.path().join("sweep.toml");
         Error::in_file(Kind::Data, &file.to_string_lossy(), &text, problems)
     })?;
@@ -123,9 +127,20 @@ fn best(session: &Session, sweep: &Sweep, study: &Study) -> Result<u8, Error> {
             sweep.name
         )));
     };
-    let cell = sweep.trial(best.number, best.values);
-    let cell = cell.map_err(|problems| Error::in_file(Kind::Data, "sweep.toml", "", problems))?;
-    session.output.raw(cell.job_file.as_bytes())?;
+    if sweep.tune.is_some() && !sweep.speed_up(study).is_some_and(|known| known.is_faster) {
+        let error = failure!(Missing, "no setting is known to be faster than yours");
+        let hint = format!("`dlrun sweep show {}` shows what was measured", sweep.name);
+        return Err(error.hinted(hint));
+    }
+    let job_file = match sweep.tune {
+        Some(_) => sweep.tuned_job(best.values),
+        None => sweep
+            .trial(best.number, best.values)
+            .map(|cell| cell.job_file),
+    };
+    let job_file =
+        job_file.map_err(|problems| Error::in_file(Kind::Data, "sweep.toml", "", problems))?;
+    session.output.raw(job_file.as_bytes())?;
     Ok(0)
 }
 
@@ -155,6 +170,7 @@ pub(super) fn print(session: &Session, sweep: &Sweep, dir: &StudyDir<Study>) -> 
     let trials = ranked(sweep, study);
     let best = study.best(&sweep.metric).filter(|_| sweep.second.is_none());
     let front = front(sweep, &trials);
+    let tuned = sweep.speed_up(study);
     let answer = ShownSweep {
         name: &sweep.name,
         metric: &sweep.metric.name,
@@ -165,6 +181,7 @@ pub(super) fn print(session: &Session, sweep: &Sweep, dir: &StudyDir<Study>) -> 
         node_hours: study.node_hours(),
         best: best.as_ref().map(|trial| trial.number + 1),
         importance: importances(sweep, &trials).collect(),
+        tuned: tuned.clone(),
         trials: trials
             .iter()
             .map(|trial| ShownTrial {
@@ -178,7 +195,7 @@ pub(super) fn print(session: &Session, sweep: &Sweep, dir: &StudyDir<Study>) -> 
     };
     session
         .output
-        .sentences(&answer, &shown(sweep, study, &trials))
+        .sentences(&answer, &shown(sweep, study, &trials, tuned.as_ref()))
 }
 
 /// Each parameter with its importance.
@@ -203,7 +220,7 @@ fn importances_text(sweep: &Sweep, trials: &[Trial<'_>]) -> Option<String> {
     is_known.then(|| format!("importance: {}\n", texts.join(", ")))
 }
 
-fn shown(sweep: &Sweep, study: &Study, trials: &[Trial<'_>]) -> String {
+fn shown(sweep: &Sweep, study: &Study, trials: &[Trial<'_>], tuned: Option<&SpeedUp>) -> String {
     let over = trials
         .iter()
         .filter(|trial| trial.outcome.is_some())
@@ -242,6 +259,7 @@ fn shown(sweep: &Sweep, study: &Study, trials: &[Trial<'_>]) -> String {
         )),
         None => text.push_str("no trial has a value yet\n"),
     }
+    text.push_str(&tuned.map(tuned::text).unwrap_or_default());
     text.push_str(&importances_text(sweep, trials).unwrap_or_default());
     text.push('\n');
     let mut rows = table();
