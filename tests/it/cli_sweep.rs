@@ -94,6 +94,34 @@ fn the_planted_best_is_found_and_becomes_a_job_file() {
 }
 
 #[test]
+fn the_page_draws_each_trial_through_all_parameters() {
+    let env = TestEnv::new();
+    let space = "[sweep.space]\nvars.x = { low = 2, high = 5 }\nrun.env.OTHER = [\"a\", \"b\"]\n";
+    let file = sweep(
+        &env,
+        "0",
+        &format!("sampler = \"grid\"\nmax_jobs = 4\n{space}"),
+    );
+    let _ = run(&env, &file).run().code(0);
+    let _ = env
+        .dlrun(["sweep", "show", "--html", "page.html"])
+        .run()
+        .code(0);
+    let page = fs::read_to_string(env.jobs().join("page.html")).expect("written");
+    let (_, drawn) = page
+        .split_once("in colour: the best 1 trial")
+        .expect("the drawing");
+    let lines = |class: &str| {
+        let (_, rest) = drawn
+            .split_once(&format!("class=\"{class}\""))
+            .expect("a shape");
+        let (path, _) = rest.split_once("/>").expect("its end");
+        path.matches('M').count()
+    };
+    assert_eq!((lines("line"), lines("others")), (1, 7), "{drawn}");
+}
+
+#[test]
 fn trials_that_are_worse_are_stopped_and_what_they_had_is_kept() {
     let env = TestEnv::new();
     let lines =

@@ -11,6 +11,8 @@ use crate::report::number::{counted, duration, instant, or_unknown, range, real,
 
 /// Trials in the table; the rest is in the CSV.
 const MOST_ROWS: usize = 500;
+/// Trials that the parallel coordinates show as the best: one in so many.
+const BEST_PART: usize = 10;
 /// The scale ends here among the values, so that a few very bad ones do not hide the others.
 const SHOWN_PART: f64 = 0.8;
 
@@ -41,7 +43,8 @@ pub fn sweep_page(
                     }),
                 }
                 html.section("parameters", "Parameters", |html| {
-                    parameters(html, sweep, trials)
+                    parameters(html, sweep, trials);
+                    coordinates(html, sweep, trials);
                 });
                 let order = match sweep.second {
                     Some(_) => "Trials, those of the front first",
@@ -196,6 +199,58 @@ fn parameters(html: &mut Html, sweep: &Sweep, trials: &[Trial<'_>]) {
             points_over(html, sweep, (parameter, share), &points);
         }
     }
+}
+
+/// Parallel coordinates: a line for each trial through its place in each parameter and in the metric, with the best ones in colour.
+/// `trials`: the best first. Where a parameter is not searched in a trial, the line passes it by.
+fn coordinates(html: &mut Html, sweep: &Sweep, trials: &[Trial<'_>]) {
+    let values: Vec<f64> = trials.iter().filter_map(value_of).collect();
+    if sweep.space.len() < 2 || values.len() < 2 || sweep.second.is_some() {
+        return;
+    }
+    let (ticks, last) = (
+        values_of(values.into_iter()),
+        real(sweep.space.len() as u64),
+    );
+    let unit = Ticks {
+        begin: 0.0,
+        end: 1.0,
+        marks: Vec::new(),
+    };
+    let line = |trial: &Trial<'_>| {
+        let end = (1.0, ticks.place(value_of(trial)?).clamp(0.0, 1.0));
+        let parameters = sweep.space.iter().enumerate();
+        let parts = parameters.filter_map(|(at, parameter)| {
+            Some((
+                real(at as u64) / last,
+                parameter.part_of_trial(trial.values)?,
+            ))
+        });
+        Some(polyline(parts.chain([end]), &unit))
+    };
+    let lines: Vec<String> = trials.iter().filter_map(line).collect();
+    let best = lines.len().div_ceil(BEST_PART);
+    let shape = |class, lines: &[String]| Shape {
+        class,
+        path: lines.concat(),
+    };
+    let shapes = vec![
+        shape("others", &lines[best..]),
+        shape("line", &lines[..best]),
+    ];
+    let names = sweep.space.iter().map(|parameter| parameter.short.clone());
+    let names = names.chain([sweep.metric.name.clone()]).enumerate();
+    let marks = names.map(|(at, name)| (real(at as u64) / last, name));
+    let summary = format!("in colour: the best {}", counted(best as u64, "trial"));
+    let marks = marks.collect();
+    drawing(
+        html,
+        "All trials",
+        "from the lowest to the highest value",
+        summary,
+        (shapes, unit),
+        marks,
+    );
 }
 
 fn points_over(
