@@ -202,7 +202,9 @@ class KerasCallback(object):
         figures = logs if isinstance(logs, dict) else {}
         seconds = self._seconds("epoch")
         _write(figures, dict(epoch=_following(epoch), seconds=seconds, samples=self._samples, end=True))
-        if self.model is not None and should_stop():
+        # Of several ranks only one hears of it, and the others would wait for it.
+        several = any(os.environ.get(name, "1") != "1" for name in ("WORLD_SIZE", "HOROVOD_SIZE")) or "TF_CONFIG" in os.environ
+        if self.model is not None and not several and should_stop():
             self.model.stop_training = True
 
     def on_test_begin(self, logs=None):

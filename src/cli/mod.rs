@@ -145,7 +145,6 @@ fn dispatch(cli: &Cli, output: Output) -> Result<u8, Error> {
         Verb::Exec(args) if args.comment.is_some() => {
             annotate(&session(None)?, args.comment.as_deref().unwrap_or_default())
         }
-        Verb::Exec(args) if args.grow => resume::grow(&session(None)?),
         Verb::Exec(args) if args.check_node => exec::check_node(output),
         Verb::Exec(args) if args.refused.is_some() => {
             exec::refused(output, args.refused.as_deref().unwrap_or_default())

@@ -12,7 +12,7 @@ use crate::job::{NodeCheck, SchedulerKind};
 
 settings! {
     /// All settings of dlrun, in the order of the documentation.
-    KEYS of Settings, 47 {
+    KEYS of Settings, 46 {
         /// records of runs; must be seen by the nodes ($XDG_STATE_HOME/dlrun)
         "state_dir": Kind::Path, None;
         /// who takes jobs that do not say
@@ -89,8 +89,6 @@ settings! {
         "resume.node_hours": Kind::Number(1, 1_000_000_000), None => most_node_hours: Option<u64> = optional_number;
         /// whether the next start of a run keeps off nodes that an earlier one lost, where Slurm has enough others
         "resume.exclude_nodes": Kind::Word(&ON), Some("auto") => excludes_lost_nodes: bool = is_on;
-        /// whether a run may ask for more nodes by itself (`elastic.grow_after`)
-        "resume.grow": Kind::Word(&ON), Some("auto") => allows_growth: bool = is_on;
         /// how long a local job waits for jobs of other users
         "local.others_wait_hours": Kind::Number(0, 8760), Some("168") => local_others_wait: Duration = hours;
         /// where local jobs say what they take of this host

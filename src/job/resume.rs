@@ -144,9 +144,6 @@ keys! {
         /// The most nodes of a start: `max` of the range, or no more than use their nodes as well as `nodes.efficiency` asks.
         [serde(default, skip_serializing_if = "ElasticTarget::is_max")]
         target: ElasticTarget = or_default(word(&ElasticTarget::WORDS).with("default", "max")),
-        /// A start that has run so long asks for more nodes when Slurm has them free and that pays.
-        [serde(default, skip_serializing_if = "Option::is_none")]
-        grow_after: Option<Walltime> = optional(after()),
         /// The fewest and the most nodes of a start.
         [serde(default)]
         nodes: (u32, u32),
@@ -241,12 +238,6 @@ fn lead() -> Kind<Walltime> {
         Asked::Auto => None,
         Asked::Value(lead) => Some(lead),
     })
-}
-
-/// A time that has no default.
-fn after() -> Kind<Walltime> {
-    let schema = json!({ "type": "string", "pattern": WALLTIME, "examples": ["1h"] });
-    Kind::new(schema, |fields, key| fields.parsed(key, Walltime::parse))
 }
 
 fn ends() -> Kind<Vec<ResumeOn>> {

@@ -142,16 +142,6 @@ impl Resolver<'_> {
                 "`[elastic]` needs a launcher that starts on each node",
                 "write launcher = \"ddp\", or another distributed launcher, under [run]",
             ))
-        } else if elastic.grow_after.is_some() && self.plan.scheduler.is_pbs() {
-            Some((
-                "`elastic.grow_after` is not possible here: PBS does not say for which job a node would be free",
-                "take it out; `dlrun scale` changes the number of nodes",
-            ))
-        } else if elastic.grow_after.is_some() && !self.settings.allows_growth() {
-            Some((
-                "`elastic.grow_after` is not allowed here: the setting `resume.grow` says so",
-                "take it out; `dlrun scale` changes the number of nodes",
-            ))
         } else if elastic.batch_per_rank.is_some() && self.spec.workload.batch_size.is_none() {
             Some((
                 "`elastic.batch_per_rank` needs `workload.batch_size`, the batch of all ranks",

@@ -349,12 +349,6 @@ pub trait Scheduler {
         None
     }
 
-    /// How many nodes, of so many at most, a job like this one would get now, while no job of its queue waits for nodes; `None`: not
-    /// known.
-    fn free_nodes(&self, _plan: &Plan, _script: &str, _most: u32) -> Option<u32> {
-        None
-    }
-
     /// Gives the nodes of a running job back but for these; `None`: it keeps all.
     fn keep_nodes(&self, _job: &str, _nodes: &[String]) -> Option<Result<(), SchedulerError>> {
         None

@@ -159,6 +159,9 @@ fn with_settings_of_the_user_s_that_fail_there_is_nothing_to_compare() {
     let file = job(&env, "[tune.space]\nvars.threads = [2, 4, 1]\n");
     let _ = env.write("step.sh", format!("[ \"$1\" = 2 ] && exit 3\n{PROGRAM}"));
     let text = tune(&env, &file).run().code(10).text();
-    assert!(text.contains("no trial has a value yet"), "{text}");
+    assert!(
+        text.contains("your own settings came to no value"),
+        "{text}"
+    );
     assert!(!env.jobs().join("ran").exists());
 }

@@ -192,32 +192,9 @@ fn what_cannot_continue_is_refused_before_it_is_submitted() {
             "[resources]\nnodes = { min = 1, max = 2 }\n[resume]\ncheckpoints = [\"c/*\"]\n[elastic]",
             "no effect on this machine",
         ),
-        ("[elastic]\ngrow_after = \"soon\"", "`elastic.grow_after`"),
     ] {
         let said = refused(rest);
         assert!(said.contains(words), "{rest}: {said}");
-    }
-}
-
-#[test]
-fn a_run_may_grow_only_under_slurm_and_where_the_site_allows_it() {
-    let env = TestEnv::new();
-    let text = "[run]\ncommand = [\"true\"]\nlauncher = \"ddp\"\n[image]\nnone = true\n[resources]\nnodes = { min = 1, max = 2 }\nwalltime = \"1h\"\n\
-                [resume]\ncheckpoints = [\"ckpt/*\"]\n[elastic]\ngrow_after = \"30m\"";
-    let file = env.write("grows.toml", text);
-    let rendered = |kind: &str, setting: &str| {
-        env.dlrun(["render", "--scheduler", kind, &file.to_string_lossy()])
-            .env("DLRUN_RESUME__GROW", setting)
-            .run()
-    };
-    let _ = rendered("slurm", "auto").code(0);
-    for (kind, setting, why) in [
-        ("slurm", "off", "the setting `resume.grow` says so"),
-        ("torque", "auto", "PBS does not say"),
-        ("openpbs", "auto", "PBS does not say"),
-    ] {
-        let said = rendered(kind, setting).code(65).stderr;
-        assert!(said.contains(why), "{said}");
     }
 }
 

@@ -2,7 +2,6 @@
 
 use crate::foundation::units::counted;
 use crate::job::{JobState, Resume, ResumeOn};
-use crate::record::rundir::Scale;
 use crate::record::{AttemptEnd, Status, TimeStop, Verdict};
 
 /// After so many lost nodes in turn, without a new checkpoint between them, the nodes are not the cause.
@@ -31,8 +30,8 @@ pub(super) struct Known<'a> {
     pub(super) unfit: Option<String>,
     /// Why dlrun ended the program, which seemed to hang.
     pub(super) hung: Option<String>,
-    /// What `dlrun scale`, or the run itself, asked for since this start began.
-    pub(super) scale: Option<Scale>,
+    /// Nodes that `dlrun scale` asked for since this start began.
+    pub(super) scale: Option<u32>,
     /// Whether a node's supervisor was killed, so that nobody saw the program's end.
     pub(super) is_interrupted: bool,
     /// Whether as many epochs ended as the program announced.
@@ -86,14 +85,10 @@ pub(super) fn verdict(known: &Known<'_>) -> (Verdict, String) {
             "the command ended with exit code 0".to_owned(),
         );
     }
-    if let Some(scale) = known.scale.filter(|_| asked.is_some()) {
-        let nodes = counted(scale.nodes.into(), "node");
+    if let Some(nodes) = known.scale.filter(|_| asked.is_some()) {
         return (
             Verdict::Scaled,
-            match scale.grows {
-                true => format!("{nodes} seemed to be free for it (`elastic.grow_after`)"),
-                false => format!("`dlrun scale` asked for {nodes}"),
-            },
+            format!("`dlrun scale` asked for {}", counted(nodes.into(), "node")),
         );
     }
     if let Some(stop) = asked {
@@ -243,9 +238,10 @@ pub(super) fn over_limits(
             "{NODES_IN_TURN} starts in turn lost a node and left no new checkpoint"
         ));
     }
-    let counted = ends
-        .into_iter()
-        .filter(|(_, verdict)| !matches!(verdict, Verdict::Node | Verdict::Scaled));
+    // A new checkpoint is progress, however its start ended.
+    let counted = ends.into_iter().filter(|(advanced, verdict)| {
+        *advanced || !matches!(verdict, Verdict::Node | Verdict::Scaled)
+    });
     let idle = counted.take_while(|(advanced, _)| !advanced).count();
     if idle >= usize::try_from(resume.without_progress).unwrap_or(usize::MAX) {
         let starts = if idle == 1 {
@@ -401,13 +397,8 @@ mod tests {
             (verdict, next.is_ok(), verdict.state()),
             (Verdict::Hang, true, Some(JobState::Failed))
         );
-        let four = Scale {
-            nodes: 4,
-            asked_at_ms: 0,
-            grows: false,
-        };
         let scaled =
-            |known: &mut Known<'_>| (known.time_stop, known.scale) = (Some(ended), Some(four));
+            |known: &mut Known<'_>| (known.time_stop, known.scale) = (Some(ended), Some(4));
         assert_eq!(decided(&resume(""), scaled, &[]).0, Verdict::Scaled);
         let killed = |known: &mut Known<'_>| (known.code, known.is_interrupted) = (137, true);
         assert_eq!(decided(&resume(""), killed, &[]).0, Verdict::Node);
@@ -443,6 +434,14 @@ mod tests {
             (true, Verdict::Timeout),
             (false, Verdict::Timeout)
         ]));
+        for verdict in [Verdict::Scaled, Verdict::Node] {
+            let ends = [
+                (false, Verdict::Timeout),
+                (true, verdict),
+                (false, Verdict::Timeout),
+            ];
+            assert!(!over(&ends), "{verdict:?}");
+        }
     }
 
     #[test]

@@ -214,7 +214,7 @@ impl Start<'_> {
         let scaled = self.run.scale_since(begun.as_ref());
         let scaled = scaled.filter(|_| end.verdict == Verdict::Scaled);
         if let Some(scaled) = scaled
-            && self.give_back(&*scheduler, &job, scaled.nodes, end, note)
+            && self.give_back(&*scheduler, &job, scaled, end, note)
         {
             return Ok(());
         }
@@ -230,9 +230,9 @@ impl Start<'_> {
         }
         let mut record = self.run.read_run()?;
         let mut plan = self.plan.clone();
-        if let Some(scaled) = scaled.filter(|scaled| !scaled.grows) {
-            plan.scaled_to = Some(scaled.nodes);
-            plan.resources.nodes = scaled.nodes;
+        if scaled.is_some() {
+            plan.scaled_to = scaled;
+            plan.resources.nodes = scaled.unwrap_or_default();
         }
         plan.first_attempt = self.attempt.attempt + 1;
         plan.first_output_is_own = plan.has_own_output();
@@ -243,7 +243,7 @@ impl Start<'_> {
         plan.resources.begin = None;
         plan.resources.depends = vec![PlannedDependency {
             kind: DependencyKind::AfterAny,
-            job_ids: vec![JobId(job.clone())],
+            job_ids: vec![JobId(job)],
         }];
         let text = script::render_for_run(&plan, &record.run_id);
         let name = format!("job.{}.sh", plan.first_attempt);
@@ -260,14 +260,6 @@ impl Start<'_> {
             // If the job is queued it notes its own id when it starts.
             Err(error) if error.may_be_queued() => {
                 end.why = format!("{}; {}", end.why, chain(&error).join(": "));
-                return Ok(());
-            }
-            // A run that only wanted more nodes continues with what it had.
-            Err(error) if scaled.is_some_and(|scaled| scaled.grows) => {
-                if !self.requeue(&*scheduler, &job)? {
-                    return Err(error.into());
-                }
-                end.next = Next::Requeue;
                 return Ok(());
             }
             submitted => submitted?,

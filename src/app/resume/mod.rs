@@ -3,11 +3,9 @@
 mod begin;
 mod decide;
 mod end;
-mod grow;
 mod lost;
 mod scale;
 
-pub(crate) use grow::grow;
 pub(crate) use scale::{Scaled, scale};
 
 use std::time::Duration;

@@ -62,7 +62,6 @@ pub(crate) fn scale(
             run.write_scale(&Scale {
                 nodes,
                 asked_at_ms: now_ms(),
-                grows: false,
             })?;
             Ok(Scaled::Running)
         }

@@ -13,10 +13,10 @@ use crate::foundation::diagnostic::Problem;
 use crate::job::{JobState, SchedulerKind};
 use crate::learn::bench::{Entry, Journal, Settled, Slot};
 use crate::learn::sweep::{
-    Note, Outcome, Sampler, Stopping, Study, Sweep, Trial, Values, parse_kept, stopped_text,
-    trial_of, value_at,
+    Note, Outcome, Sampler, Stopping, Study, Sweep, Values, parse_kept, stopped_text, trial_of,
+    value_at,
 };
-use crate::record::Progress;
+use crate::record::{NodeRecord, Progress};
 
 /// A trial runs once; there are no repeats of it.
 const ONE: u32 = 0;
@@ -147,19 +147,10 @@ impl<'a> SweepWork<'a> {
         self.sweep.node_hours.is_none_or(|most| used + kept < most)
     }
 
-    /// With nothing to compare with, a tuning ends.
-    fn has_lost_baseline(&self) -> bool {
-        let is_lost = |trial: Trial<'_>| {
-            let outcome = trial.outcome.filter(|_| trial.number == 0);
-            outcome.is_some_and(|outcome| outcome.value.is_none())
-        };
-        self.sweep.tune.is_some() && self.dir.journal.trials().any(is_lost)
-    }
-
     fn next_trial(&mut self) -> Result<Option<Slot>, Error> {
         let trials = self.sweep.trials as usize;
         self.open.retain(|slot| slot.cell < trials);
-        if !self.has_node_hours(true) || self.has_lost_baseline() {
+        if !self.has_node_hours(true) || self.sweep.has_lost_baseline(&self.dir.journal) {
             return Ok(None);
         }
         if let Some(slot) = self.open.pop() {
@@ -285,7 +276,13 @@ impl Work for SweepWork<'_> {
     }
 
     fn outcome(&self, slot: Slot, tracked: &Tracked) -> Outcome {
-        let nodes = &tracked.reading.outcome.nodes;
+        let mut nodes = tracked.reading.outcome.nodes.clone();
+        // All trials of a tuning are judged by as many epochs, however late their end came.
+        if let Some(tune) = self.sweep.tune.as_ref().filter(|tune| !tune.by_steps) {
+            let first = |node: &mut NodeRecord| node.progress.epochs.truncate(tune.length as usize);
+            nodes.iter_mut().for_each(first);
+        }
+        let nodes = &nodes;
         let stopped_at = match &self.sweep.tune {
             Some(tune) if tracked.status.state == JobState::Cancelled => {
                 let mut shown = nodes.iter().map(|node| &node.progress);
@@ -334,7 +331,7 @@ impl Work for SweepWork<'_> {
             return format!("{name} {value}, {} {other}", second.name);
         }
         match outcome.stopped_at {
-            Some(epoch) => format!("{} with {name} {value}", stopped_text(epoch)),
+            Some(epoch) => format!("{} with {name} {value}", stopped_text(epoch, outcome.state)),
             None => format!("{name} {value}"),
         }
     }

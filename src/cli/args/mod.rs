@@ -516,9 +516,6 @@ pub(crate) struct Exec {
     /// Write this text as the comment of the job, unless its user gave it one, and end
     #[arg(long, hide = true, value_name = "TEXT")]
     pub(crate) comment: Option<String>,
-    /// Ask for more nodes for the run that this job is a start of, if they are free and pay, and end
-    #[arg(long, hide = true)]
-    pub(crate) grow: bool,
     /// Look whether this node is fit for the plan's command, print what is found, and end
     #[arg(long, hide = true)]
     pub(crate) check_node: bool,

@@ -127,6 +127,10 @@ pub fn parse(text: &str, stem: &str) -> Result<Sweep, Vec<Problem>> {
         let missing = "the table `[sweep]` is missing: this is a job file, not a sweep";
         let hint = "add: [sweep]\n        metric = \"val_loss\"\n        mode = \"min\"\n        [sweep.space]\n        \
                     vars.lr = { low = 1e-5, high = 1e-1, log = true }";
+        let hint = match fields.holds("tune") {
+            true => "`dlrun tune FILE` searches what makes it faster",
+            false => hint,
+        };
         fields.problem(Problem::of_file(missing).hinted(hint));
     }
     match sweep {

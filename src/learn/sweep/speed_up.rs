@@ -92,6 +92,15 @@ impl Sweep {
         slots.map_or_else(Vec::new, |(tune, best)| tune.slots(best.number).collect())
     }
 
+    /// Whether the user's own settings came to no value: with nothing to compare with, a tuning ends.
+    #[must_use]
+    pub fn has_lost_baseline(&self, study: &Study) -> bool {
+        let mut trials = study.trials();
+        let first = trials.find(|trial| trial.number == 0);
+        let outcome = first.and_then(|trial| trial.outcome);
+        self.tune.is_some() && outcome.is_some_and(|outcome| outcome.value.is_none())
+    }
+
     /// How much faster the best trial is, by the pairs; `None`: this is no tuning, or no trial has a value.
     #[must_use]
     pub fn speed_up(&self, study: &Study) -> Option<SpeedUp> {

@@ -80,7 +80,8 @@ impl Outcome {
             JobState::Completed => !is_asked || at_end == Some(true),
             _ => false,
         };
-        let stopped_at = stopped_at.filter(|_| !is_whole);
+        let ended_well = matches!(status.state, JobState::Completed | JobState::Cancelled);
+        let stopped_at = stopped_at.filter(|_| ended_well && !is_whole);
         let value = measured_value(nodes, metric, seconds);
         let failure = match status.state {
             _ if stopped_at.is_some() => None,
@@ -141,6 +142,10 @@ fn missing(metric: &Metric, progress: Option<&Progress>) -> String {
         .flat_map(|progress| progress.last_metrics.keys().map(String::as_str))
         .collect();
     match names.is_empty() {
+        true if [EPOCH_SECONDS, STEP_SECONDS].contains(&metric.name.as_str()) => {
+            "its output shows no times of epochs or steps; `dlrun timings OUTPUT` helps to find why"
+                .to_owned()
+        }
         true => format!("its output shows no metric `{}`, and no other", metric.name),
         false => format!(
             "its output shows no metric `{}`; it shows {}",
@@ -238,19 +243,22 @@ impl Trial<'_> {
             }) => why.clone(),
             Some(Outcome {
                 stopped_at: Some(epoch),
+                state,
                 ..
-            }) => stopped_text(*epoch),
+            }) => stopped_text(*epoch, *state),
             Some(_) => "completed".to_owned(),
         }
     }
 }
 
-/// `stopped after 3 epochs`; a tuning by steps may have none.
+/// `stopped after 3 epochs`; a tuning by steps may have none. One that ended by itself may have trained on for a while.
 #[must_use]
-pub fn stopped_text(epoch: u64) -> String {
-    match epoch {
-        0 => "stopped early".to_owned(),
-        epoch => format!("stopped after {}", counted(epoch, "epoch")),
+pub fn stopped_text(epoch: u64, state: JobState) -> String {
+    let epochs = counted(epoch, "epoch");
+    match state {
+        _ if epoch == 0 => "stopped early".to_owned(),
+        JobState::Completed => format!("asked to end after {epochs}"),
+        _ => format!("stopped after {epochs}"),
     }
 }
 

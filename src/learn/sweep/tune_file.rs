@@ -29,7 +29,9 @@ const MAY_DIFFER: &str =
 const OF_BATCH: &str = "workload.batch_size, run.launcher, resources.nodes, resources.spares, resources.tasks, \
                         resources.tasks_per_node, resources.gpus_per_node, resources.gpus_per_task";
 /// Parts of names of arguments and variables that change what a training computes.
-const OF_RESULT: &str = "batch, batchsize, bs, accum, accumulate, accumulation, lr, learning, seed, epoch, epochs, optimizer, dropout";
+const OF_RESULT: &str = "batch, batchsize, bs, accum, accumulate, accumulation, microbatch, lr, learning, \
+                         seed, epoch, epochs, steps, iterations, samples, subset, limit, resolution, optimizer, momentum, decay, dropout, \
+                         precision, amp, fp16, bf16, dtype";
 
 fn is_among(words: &str, word: &str) -> bool {
     words.split(", ").any(|known| known == word)
@@ -41,7 +43,14 @@ fn is_among(words: &str, word: &str) -> bool {
 /// Every fault of the table `[tune]`, and what cannot be tuned.
 pub fn parse_tune(text: &str, stem: &str) -> Result<Sweep, Vec<Problem>> {
     let with_table = format!("{text}\n[tune]\n");
-    let has_table = parse_document(text)?.contains_key("tune");
+    let document = parse_document(text)?;
+    if document.contains_key("sweep") {
+        let message = "this is a sweep, which may change the result, and no job to make faster";
+        return Err(vec![
+            Problem::of_file(message).hinted("run it by `dlrun sweep run FILE`"),
+        ]);
+    }
+    let has_table = document.contains_key("tune");
     let text = if has_table { text } else { &with_table };
     let document = parse_document(text)?;
     let plain: Table = toml::from_str(text).map_err(|error| vec![syntax_problem(&error)])?;
@@ -233,10 +242,15 @@ fn uses(parameter: &Parameter, base: &Document) -> Vec<String> {
     let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
     let mut names = Vec::new();
     for (place, word) in words.iter().enumerate().filter(|(_, word)| is_in(word)) {
-        let before = text(word).split("{{").next().unwrap_or_default().to_owned();
+        let word = text(word);
+        let own = [&parameter.short, &parameter.name];
+        let own = own.map(|name| word.find(&format!("{{{{{name}}}}}")));
+        let at = own.into_iter().flatten().min().unwrap_or(0);
+        names.push(word[..at].to_owned());
+        // `--workers {{n}}`, and not what has a value of its own.
         let option = place.checked_sub(1).map(|place| text(words[place]));
-        names.push(before);
-        names.extend(option.filter(|option| option.starts_with('-')));
+        let takes_it = |option: &String| option.starts_with('-') && !option.contains('=');
+        names.extend(option.filter(|option| at == 0 && takes_it(option)));
     }
     let env = run.get("env").and_then(Value::as_table);
     let env = env.into_iter().flatten().filter(|(_, value)| is_in(value));
@@ -392,6 +406,29 @@ mod tests {
                 "Some(4) `tune.space.vars.n` must be a list whose first value is the one that you use now"
             ]
         );
+    }
+
+    #[test]
+    fn a_word_beside_an_option_with_its_own_value_is_not_that_option() {
+        let parsed = |words: &str| {
+            let job =
+                format!("[run]\ncommand = [\"train\", {words}]\n[tune.space]\nvars.n = [0, 2]\n");
+            parse_tune(&job, "stem")
+        };
+        for words in [
+            "\"--batch-size=32\", \"--workers={{n}}\"",
+            "\"--seed=1\", \"{{n}}\"",
+            "\"--seed\", \"--workers={{n}}\"",
+        ] {
+            assert!(parsed(words).is_ok(), "{words}");
+        }
+        for words in [
+            "\"--samples={{n}}\"",
+            "\"-a 1 --bs={{n}}\"",
+            "\"--seed\", \"{{n}}\"",
+        ] {
+            assert!(parsed(words).is_err(), "{words}");
+        }
     }
 
     #[test]

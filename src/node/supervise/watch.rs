@@ -21,7 +21,7 @@ use super::memory::Memory;
 use super::quiet::Quiet;
 use super::ranks::reported;
 use super::sampling::Sampling;
-use super::scale::{Grower, SCALE_PAUSE, wait_for_scale};
+use super::scale::{SCALE_PAUSE, wait_for_scale};
 use super::signals::{drop_pending, ignore_all};
 use super::step::Step;
 use super::writer::{Job, Resumed, Writer};
@@ -89,7 +89,6 @@ pub(super) struct Watch {
     pub(super) holding: Holding,
     pub(super) memory: Memory,
     pub(super) annotator: Annotator,
-    grower: Grower,
     /// Says that another number of nodes was asked for.
     pub(super) scaled: Option<Receiver<()>>,
     followed: Followed,
@@ -204,7 +203,6 @@ impl Watch {
                 plan.filter(|_| handover.context.is_batch_node())
                     .map_or(0, |plan| plan.comment_seconds),
             ),
-            grower: Grower::of(&handover.context),
             scaled: wait_for_scale(&handover),
             step: Step::new(handover.step, handover.command, KILL_WAIT),
             followed: Followed::open(&handover),
@@ -336,7 +334,6 @@ impl Watch {
             place.then(|| now + PLACE_PAUSE),
             self.scaled.as_ref().map(|_| now + SCALE_PAUSE),
             self.annotator.due(),
-            self.grower.due(),
             // Without word from the kernel the output is looked at in the rhythm of the samples.
             self.followed.is_unannounced().then(|| {
                 now + if self.is_young(now) {
@@ -365,7 +362,6 @@ impl Watch {
         self.tend_step(now);
         self.tend_scale();
         self.tend_comment(now);
-        self.grower.tend(now);
         if let Some(sample) = self.sampling.tick(now) {
             self.add(sample);
         }

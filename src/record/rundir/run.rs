@@ -112,8 +112,7 @@ impl RunDir {
         let mut reading = newest.map_or_else(Reading::default, |attempt| self.outcome(attempt));
         self.verdicts().add_to(&mut reading.outcome);
         let begun = reading.outcome.attempt.as_ref();
-        reading.outcome.nodes_asked =
-            begun.and_then(|begun| self.scale_since(Some(begun)).map(|scale| scale.nodes));
+        reading.outcome.nodes_asked = begun.and_then(|begun| self.scale_since(Some(begun)));
         Ok(reading)
     }
 

@@ -36,9 +36,6 @@ pub struct Scale {
     pub nodes: u32,
     /// When, in Unix milliseconds UTC.
     pub asked_at_ms: u64,
-    /// By the run itself (`elastic.grow_after`): if they are gone again, it continues with what it gets.
-    #[serde(default, skip_serializing_if = "crate::record::is_default")]
-    pub grows: bool,
 }
 
 /// All verdicts and requests of a run.
@@ -170,10 +167,12 @@ impl RunDir {
 
     /// The number of nodes that was asked for since a start began.
     #[must_use]
-    pub fn scale_since(&self, start: Option<&AttemptRecord>) -> Option<Scale> {
+    pub fn scale_since(&self, start: Option<&AttemptRecord>) -> Option<u32> {
         let known = start.and_then(|start| start.scale_asked_at_ms);
-        self.scale()
-            .filter(|scale| Some(scale.asked_at_ms) != known)
+        let new = self
+            .scale()
+            .filter(|scale| Some(scale.asked_at_ms) != known);
+        new.map(|scale| scale.nodes)
     }
 
     /// Notes that the end of the run, or of some of its elements, was asked for.

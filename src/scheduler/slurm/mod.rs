@@ -5,7 +5,6 @@
 mod adapter;
 mod directives;
 mod export;
-mod free;
 mod gres;
 mod handed_through;
 mod ids;
@@ -152,10 +151,6 @@ impl Scheduler for Slurm {
 
     fn keep_nodes(&self, job: &str, nodes: &[String]) -> Option<Result<(), SchedulerError>> {
         Some(nodes::keep(&self.commands, job, nodes))
-    }
-
-    fn free_nodes(&self, plan: &Plan, script: &str, most: u32) -> Option<u32> {
-        free::free_nodes(self, plan, script, most)
     }
 
     fn site(&self) -> Result<SiteModel, SchedulerError> {

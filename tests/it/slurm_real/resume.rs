@@ -244,36 +244,3 @@ while [ $n -lt {steps} ]; do sleep 0.05; n=$((n + 1)); h=$(((h * 31 + n) % 10000
         submitted.text()
     );
 }
-
-#[test]
-#[ignore = "needs slurmctld: run tests/run"]
-fn an_elastic_run_grows_when_a_node_becomes_free() {
-    let user = User::new();
-    let here = "queue = \"debug\"\nconstraint = \"rack2\"\nwalltime = \"29m\"";
-    let alone = format!("{here}\nexclusive = true");
-    let other = user.submit(&user.job("beside", &sh("sleep 600"), &alone));
-    until("the other job", 90, || {
-        (user.show(&other.run)["status"]["state"] == "running").then_some(())
-    });
-    let training = r#"mkdir -p more; n=0; [ -z "$DLRUN_RESUME_FROM" ] || n=$(cat "$DLRUN_RESUME_FROM")
-echo "world $WORLD_SIZE from $n"
-trap 'if [ "$RANK" = 0 ]; then echo $n > more/new.tmp; mv more/new.tmp more/$n; fi' USR1
-while [ $n -lt 1700 ]; do sleep 1; n=$((n + 1)); [ "$RANK" != 0 ] || echo "Epoch $n/1700 - 1s - loss: 0.1"; done"#;
-    let rest = format!(
-        "nodes = {{ min = 1, max = 2 }}\n{here}\ntasks_per_node = 1\ncpus_per_task = 1\n{}\n[elastic]\ngrow_after = \"40s\"",
-        resume("more")
-    );
-    let run = format!("{}\nlauncher = \"ddp\"", sh(training));
-    let submitted = user.submit(&user.job("more", &run, &rest));
-    let says = |text: &str| until(text, 90, || submitted.text().contains(text).then_some(()));
-    says("world 1 from 0");
-    let _ = user.dlrun(&["cancel", &other.run]);
-    says("world 2 from ");
-    assert!(!submitted.text().contains("world 2 from 0"));
-    let shown = user.show(&submitted.run);
-    let end = &shown["attempts"][0]["end"];
-    assert_eq!(end["verdict"], "scaled", "{shown:#}");
-    let why = end["evidence"].as_str().unwrap_or_default();
-    assert!(why.contains("`elastic.grow_after`"), "{why}");
-    let _ = user.dlrun(&["cancel", &submitted.run]);
-}

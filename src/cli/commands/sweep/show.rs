@@ -220,6 +220,36 @@ fn importances_text(sweep: &Sweep, trials: &[Trial<'_>]) -> Option<String> {
     is_known.then(|| format!("importance: {}\n", texts.join(", ")))
 }
 
+/// The best trial, or the front of two metrics.
+fn best_text(sweep: &Sweep, study: &Study, trials: &[Trial<'_>]) -> String {
+    match study.best(&sweep.metric) {
+        Some(_) if sweep.second.is_some() => {
+            let front: Vec<String> = front(sweep, trials)
+                .iter()
+                .map(|number| (number + 1).to_string())
+                .collect();
+            format!(
+                "front: trials {}: no other is better in both metrics\n",
+                front.join(", ")
+            )
+        }
+        Some(best) => format!(
+            "best: trial {} with {} {}: {}\n",
+            best.number + 1,
+            sweep.metric.name,
+            or_dash(best.outcome.and_then(|outcome| outcome.value)),
+            match sweep.tune.is_some() && best.number == 0 {
+                true => "your settings".to_owned(),
+                false => sweep.label(best.values),
+            }
+        ),
+        None if sweep.has_lost_baseline(study) => {
+            "your own settings came to no value, so there is nothing to compare with: mend the job, and begin again with --restart\n".to_owned()
+        }
+        None => "no trial has a value yet\n".to_owned(),
+    }
+}
+
 fn shown(sweep: &Sweep, study: &Study, trials: &[Trial<'_>], tuned: Option<&SpeedUp>) -> String {
     let over = trials
         .iter()
@@ -239,27 +269,9 @@ fn shown(sweep: &Sweep, study: &Study, trials: &[Trial<'_>], tuned: Option<&Spee
         counted(u64::from(sweep.trials).max(over as u64), "trial"),
         study.node_hours()
     );
-    match study.best(&sweep.metric) {
-        Some(_) if sweep.second.is_some() => {
-            let front: Vec<String> = front(sweep, trials)
-                .iter()
-                .map(|number| (number + 1).to_string())
-                .collect();
-            text.push_str(&format!(
-                "front: trials {}: no other is better in both metrics\n",
-                front.join(", ")
-            ));
-        }
-        Some(best) => text.push_str(&format!(
-            "best: trial {} with {} {}: {}\n",
-            best.number + 1,
-            sweep.metric.name,
-            or_dash(best.outcome.and_then(|outcome| outcome.value)),
-            sweep.label(best.values)
-        )),
-        None => text.push_str("no trial has a value yet\n"),
-    }
-    text.push_str(&tuned.map(tuned::text).unwrap_or_default());
+    text.push_str(&best_text(sweep, study, trials));
+    let tuned = tuned.map(|known| tuned::text(&sweep.name, known));
+    text.push_str(&tuned.unwrap_or_default());
     text.push_str(&importances_text(sweep, trials).unwrap_or_default());
     text.push('\n');
     let mut rows = table();

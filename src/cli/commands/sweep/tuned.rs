@@ -4,7 +4,7 @@ use crate::job::quoted;
 use crate::learn::sweep::SpeedUp;
 
 /// The result for people.
-pub(super) fn text(known: &SpeedUp) -> String {
+pub(super) fn text(name: &str, known: &SpeedUp) -> String {
     let sentence = known.text();
     if !known.is_faster {
         return format!("{sentence}\n");
@@ -18,10 +18,8 @@ pub(super) fn text(known: &SpeedUp) -> String {
         }
         lines.push_str(&format!("  {name} = {value}\n"));
     }
-    let sets = known.changes.iter();
-    let sets = sets.map(|(key, value)| format!(" --set {}", quoted(&format!("{key}={value}"))));
-    let sets: String = sets.collect();
     format!(
-        "{sentence}\nIn the job file:\n{lines}or on the command line: dlrun submit FILE{sets}\n"
+        "{sentence}\nIn the job file:\n{lines}or: dlrun sweep show {} --best > tuned.toml\n",
+        quoted(name)
     )
 }
