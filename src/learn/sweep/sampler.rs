@@ -48,6 +48,15 @@ impl<'a> Sampler<'a> {
         }
     }
 
+    /// So many first trials are the same whatever they come to.
+    #[must_use]
+    pub fn fixed(&self) -> usize {
+        match self.sweep.sampler {
+            SamplerKind::Tpe => STARTUP,
+            _ => usize::MAX,
+        }
+    }
+
     /// Takes in what a trial came to; a trial that failed came to the worst.
     pub fn tell(&mut self, values: &Values, value: Option<f64>) {
         let cost = value.map_or(f64::INFINITY, |value| self.sweep.metric.cost(value));

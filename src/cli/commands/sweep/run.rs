@@ -170,7 +170,7 @@ fn planned(session: &Session, sweep: &Sweep, source: &Source) -> Result<u8, Erro
         .map(|parameter| parameter.short.to_uppercase());
     shown.set_header(std::iter::once("TRIAL".to_owned()).chain(names));
     let mut first = Vec::new();
-    for number in 0..sweep.trials.min(SHOWN) as usize {
+    for number in 0..(sweep.trials.min(SHOWN) as usize).min(sampler.fixed()) {
         let Some(values) = sampler.propose(number) else {
             break;
         };
