@@ -19,7 +19,7 @@ pub struct Tune {
 }
 
 impl Tune {
-    /// The pairs of a trial as slots of its own. The order within a pair alternates, so that a machine that becomes slower
+    /// The runs of a trial's pairs. The order within a pair alternates, so that a machine that becomes slower
     /// with time favours neither.
     pub(super) fn slots(&self, trial: usize) -> impl Iterator<Item = Slot> {
         (1..=2 * self.pairs).map(move |repeat| Slot {

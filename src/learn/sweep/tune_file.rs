@@ -15,7 +15,7 @@ use crate::foundation::diagnostic::{Problem, sort_problems};
 use crate::foundation::toml_reader::{Fields, parse_document, syntax_problem};
 use crate::learn::bench::{Document, MOST_JOBS, VARS, base_name, gather, named};
 
-/// Trials where the file has no number of its own; a grid that is not larger is run whole.
+/// Trials where the file gives no number; a grid that is not larger is run whole.
 const USUAL_TRIALS: u32 = 20;
 /// Epochs that a trial has: the first one is left out of its value.
 const USUAL_EPOCHS: u64 = 4;
@@ -247,7 +247,7 @@ fn uses(parameter: &Parameter, base: &Document) -> Vec<String> {
         let own = own.map(|name| word.find(&format!("{{{{{name}}}}}")));
         let at = own.into_iter().flatten().min().unwrap_or(0);
         names.push(word[..at].to_owned());
-        // `--workers {{n}}`, and not what has a value of its own.
+        // `--workers {{n}}`, and not `--seed=1 {{n}}`.
         let option = place.checked_sub(1).map(|place| text(words[place]));
         let takes_it = |option: &String| option.starts_with('-') && !option.contains('=');
         names.extend(option.filter(|option| at == 0 && takes_it(option)));

@@ -6,6 +6,7 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
+use super::memory::{real, seconds_of};
 use super::quiet::IDLE_CPU;
 use crate::foundation::units::display_seconds;
 use crate::launch::IdlePolicy;
@@ -38,7 +39,7 @@ impl Rest {
             return None;
         }
         let from_ms = self.counted_ms.replace(now_ms).unwrap_or(self.since_ms);
-        Some((self.since_ms, seconds(now_ms.saturating_sub(from_ms))))
+        Some((self.since_ms, seconds_of(now_ms.saturating_sub(from_ms))))
     }
 }
 
@@ -126,8 +127,8 @@ impl Holding {
         let now = now.map(|(cpu, (read, written))| (cpu, read.saturating_add(written)));
         let last = std::mem::replace(&mut self.cpus, now);
         now.zip(last).is_some_and(|(now, last)| {
-            let time = seconds(apart_ms);
-            let bytes = count(now.1.saturating_sub(last.1));
+            let time = seconds_of(apart_ms);
+            let bytes = real(now.1.saturating_sub(last.1));
             now.0 - last.0 < IDLE_CPU * time && bytes < IDLE_IO * time
         })
     }
@@ -176,7 +177,7 @@ impl Holding {
         let all = self.all.filter(|_| !self.is_ended)?;
         let idle_ms = now_ms.saturating_sub(all.since_ms);
         self.is_ended = idle_ms >= minutes * 60_000;
-        let time = display_seconds(seconds(idle_ms));
+        let time = display_seconds(seconds_of(idle_ms));
         let gpus = if self.gpus.is_empty() {
             ""
         } else {
@@ -188,18 +189,6 @@ impl Holding {
             )
         })
     }
-}
-
-fn seconds(ms: u64) -> f64 {
-    count(ms) / 1e3
-}
-
-#[expect(
-    clippy::cast_precision_loss,
-    reason = "milliseconds and bytes, far below 2^53"
-)]
-fn count(value: u64) -> f64 {
-    value as f64
 }
 
 #[cfg(test)]

@@ -210,7 +210,7 @@ fn end_at(now_ms: u64, (low, likely, high): Seconds) -> ExpectedEnd {
     }
 }
 
-fn seconds_of(ms: u64) -> f64 {
+pub(super) fn seconds_of(ms: u64) -> f64 {
     real(ms) / 1e3
 }
 
@@ -218,7 +218,7 @@ fn seconds_of(ms: u64) -> f64 {
     clippy::cast_precision_loss,
     reason = "milliseconds and bytes, far below 2^53"
 )]
-fn real(value: u64) -> f64 {
+pub(super) fn real(value: u64) -> f64 {
     value as f64
 }
 
