@@ -38,7 +38,7 @@ impl Layout {
     }
 }
 
-/// Places of coefficients with their factors, ascending.
+/// Places of coefficients with their factors, ascending; those of a cell by their index among its workload's places.
 pub(super) type Row = Vec<(usize, f64)>;
 
 /// Runs with the same row: repeats.
@@ -59,6 +59,8 @@ pub(super) struct Cell {
 #[derive(Debug, Clone)]
 pub(super) struct Span {
     pub(super) workload: u64,
+    /// Places of the coefficients that they meet, ascending.
+    pub(super) places: Vec<usize>,
     pub(super) cells: std::ops::Range<usize>,
 }
 
@@ -190,20 +192,28 @@ impl Design {
         }
         for ((workload, _), mut cell) in cells {
             (cell.shift, cell.ahead) = recent(&mut cell.targets, response.scatter().0);
-            self.push(workload, cell);
+            let at = self.cells.len();
+            let places = cell.row.iter().map(|(place, _)| *place);
+            match self.spans.last_mut() {
+                Some(span) if span.workload == workload => {
+                    span.cells.end = at + 1;
+                    span.places.extend(places);
+                }
+                _ => self.spans.push(Span {
+                    workload,
+                    places: places.collect(),
+                    cells: at..at + 1,
+                }),
+            }
+            self.cells.push(cell);
         }
-    }
-
-    fn push(&mut self, workload: u64, cell: Cell) {
-        let at = self.cells.len();
-        match self.spans.last_mut() {
-            Some(span) if span.workload == workload => span.cells.end = at + 1,
-            _ => self.spans.push(Span {
-                workload,
-                cells: at..at + 1,
-            }),
+        for span in &mut self.spans {
+            span.places.sort_unstable();
+            span.places.dedup();
+            for cell in &mut self.cells[span.cells.clone()] {
+                cell.row = positions(&span.places, &cell.row);
+            }
         }
-        self.cells.push(cell);
     }
 
     /// Values that were seen to their end, but for the first of each cell.
@@ -235,15 +245,27 @@ impl Design {
         // Workloads teach what workloads differ in: some forty of them, or all.
         let share = most / self.spans.len().clamp(1, 40);
         for span in order {
-            let left = most.saturating_sub(sample.cells.len());
+            let begin = sample.cells.len();
             let mut cells: Vec<&Cell> = self.cells[span.cells.clone()].iter().collect();
             cells.sort_unstable_by_key(|cell| mixed(cell.key));
-            for cell in cells.into_iter().take(left.min(share)) {
-                sample.push(span.workload, cell.clone());
+            let taken = cells.into_iter().take(share.min(most - begin));
+            sample.cells.extend(taken.cloned());
+            if sample.cells.len() > begin {
+                sample.spans.push(Span {
+                    cells: begin..sample.cells.len(),
+                    ..span.clone()
+                });
             }
         }
         Some(sample)
     }
+}
+
+/// A row by the index of each place among some.
+pub(super) fn positions(places: &[usize], row: &[(usize, f64)]) -> Row {
+    let position =
+        |(place, value): &(usize, f64)| Some((places.binary_search(place).ok()?, *value));
+    row.iter().filter_map(position).collect()
 }
 
 /// The middle of each size over all runs.

@@ -7,11 +7,11 @@ use nalgebra::{DMatrix, DVector};
 use serde::{Deserialize, Serialize};
 
 use super::block::Block;
-use super::design::difference;
+use super::design::{difference, positions};
 use super::facts::{Facts, Word};
 use super::fit::{State, spread};
 use super::gather::Gathered;
-use super::solve::positions;
+use super::solve::Equations;
 use crate::foundation::statistics::Z95;
 
 /// What a model has learned, with what supports each part.
@@ -113,19 +113,19 @@ pub(super) fn explain(state: &State<'_>, gathered: &Gathered) -> Explanation {
         covariance: posterior.covariance.clone(),
     };
     let mut effects = effects(state, gathered, &shared);
-    let mut spans: Vec<_> = state.design.spans.iter().zip(&posterior.own).collect();
-    spans.sort_by_key(|(span, _)| (Reverse(span.cells.len()), span.workload));
-    for (span, own) in spans.into_iter().take(WORKLOADS) {
-        let met = own.places.iter().map(|place| posterior.shared[*place]);
-        let mut values = DVector::from_iterator(own.places.len(), met);
-        for (position, value) in own.own.iter().zip(&own.values) {
-            values[*position] += value;
-        }
+    let mut spans: Vec<_> = state.design.spans.iter().collect();
+    spans.sort_by_key(|span| (Reverse(span.cells.len()), span.workload));
+    for span in spans.into_iter().take(WORKLOADS) {
+        let equations = Equations::of_span(state.design, span, &state.evidence, &state.components);
+        let Some(said) = equations.said() else {
+            continue;
+        };
+        let own = said.own_values(&span.places, &posterior.shared);
         let known = Known {
             workload: Some(span.workload),
-            places: own.places.clone(),
-            values,
-            covariance: own.joined(&posterior.covariance).0,
+            values: posterior.shared.select_rows(&span.places) + own,
+            covariance: said.joined_at(&posterior.covariance, &span.places).0,
+            places: span.places.clone(),
         };
         effects.extend(self::effects(state, gathered, &known));
     }

@@ -1,12 +1,12 @@
 //! Solves the equations of one response: again and again, since weights, cut-off runs and variances hang on the solution.
 
-use nalgebra::DMatrix;
+use nalgebra::{DMatrix, DVector};
 
 use super::block::Block;
-use super::design::{Cell, Design};
+use super::design::{Design, Span};
 use super::gather::Target;
 use super::response::Response;
-use super::solve::{Components, Evidence, Own, Posterior, positions, solve};
+use super::solve::{Components, Equations, Evidence, Posterior, Said, solve};
 use crate::foundation::statistics::normal_hazard;
 
 /// Degrees of freedom of the runs' scatter: outliers happen, and Student's distribution knows it.
@@ -22,6 +22,9 @@ const BELIEVED_LEVELS: f64 = 1.0;
 const DOUBT: f64 = 4.0;
 /// Variances stay above this: clocks and schedulers scatter by more.
 const LEAST_VARIANCE: f64 = 1e-6;
+
+/// How often all runs are weighed by the solution of a part.
+const LOOKS: usize = 2;
 
 /// A response's equations on their way to a solution.
 pub(super) struct State<'a> {
@@ -40,6 +43,8 @@ pub(super) struct State<'a> {
     /// How much each cell's mean decides about its own row: 0 not at all, 1 alone.
     pub(super) leverage: Vec<f64>,
     pub(super) posterior: Option<Posterior>,
+    /// What each workload says, by span.
+    said: Vec<Said>,
 }
 
 impl<'a> State<'a> {
@@ -69,43 +74,64 @@ impl<'a> State<'a> {
             noise_freedom: vec![BELIEVED; design.spans.len()],
             leverage: vec![0.0; design.cells.len()],
             posterior: None,
+            said: Vec::new(),
             components,
         }
     }
 
-    /// Takes over variances that were found on a part of the cells.
-    pub(super) fn with_components(mut self, components: Components) -> Self {
-        self.noise.fill(components.noise);
-        self.components = components;
-        self
+    /// The same on all cells, with the variances that were found on a part of them.
+    ///
+    /// What that part says of the shared coefficients is near enough to weigh each workload's runs by themselves, so that all need
+    /// be solved together only once. `None`: floating point does not suffice.
+    pub(super) fn on_all<'b>(&self, design: &'b Design) -> Option<State<'b>> {
+        let shared = &self.posterior.as_ref()?.shared;
+        let mut all = State::new(design, self.response);
+        all.noise.fill(self.components.noise);
+        all.components = self.components.clone();
+        for _ in 0..LOOKS {
+            all.weigh_all();
+            all.rows.clear();
+            for span in &design.spans {
+                let equations = Equations::of_span(design, span, &all.evidence, &all.components);
+                let own = equations.own_values(shared)?;
+                add_rows(&mut all.rows, design, span, shared, &own);
+            }
+            all.learn_noise();
+        }
+        all.weigh_all();
+        let posterior = solve(design, &all.components, &all.means, &all.evidence, drop);
+        all.posterior = Some(posterior?);
+        Some(all)
     }
 
     /// Weighs the runs by the last solution and solves again. `None`: floating point does not suffice.
     pub(super) fn step(&mut self) -> Option<()> {
+        self.weigh_all();
+        self.said.clear();
+        let keep = |said| self.said.push(said);
+        let posterior = solve(
+            self.design,
+            &self.components,
+            &self.means,
+            &self.evidence,
+            keep,
+        )?;
+        self.rows.clear();
+        for (said, span) in self.said.iter().zip(&self.design.spans) {
+            let own = said.own_values(&span.places, &posterior.shared);
+            add_rows(&mut self.rows, self.design, span, &posterior.shared, &own);
+        }
+        self.posterior = Some(posterior);
+        self.learn_noise();
+        Some(())
+    }
+
+    fn weigh_all(&mut self) {
         for (at, span) in self.design.spans.iter().enumerate() {
             for cell in span.cells.clone() {
                 self.evidence[cell] = self.weigh(cell, self.noise[at]);
             }
         }
-        let posterior = solve(self.design, &self.components, &self.means, &self.evidence)?;
-        self.rows.clear();
-        for (own, span) in posterior.own.iter().zip(&self.design.spans) {
-            let mut sums = posterior.shared.clone();
-            for (position, value) in own.own.iter().zip(&own.values) {
-                sums[own.places[*position]] += value;
-            }
-            let cells = &self.design.cells[span.cells.clone()];
-            let sum = |cell: &Cell| {
-                cell.row
-                    .iter()
-                    .map(|(place, value)| value * sums[*place])
-                    .sum::<f64>()
-            };
-            self.rows.extend(cells.iter().map(sum));
-        }
-        self.posterior = Some(posterior);
-        self.learn_noise();
-        Some(())
     }
 
     /// What a cell's runs give: the row, and what the configuration adds to it.
@@ -216,14 +242,18 @@ impl<'a> State<'a> {
             global[block].1 +=
                 1.0 - posterior.covariance[(place, place)] / self.components.global[block];
         }
-        for (at, own) in posterior.own.iter().enumerate() {
-            let (covariance, variances) = own.joined(&posterior.covariance);
-            for (at, position) in own.own.iter().enumerate() {
-                let block = design.layout.block(own.places[*position]) as usize;
-                local[block].0 += own.values[at].powi(2);
-                local[block].1 += 1.0 - variances[at] / self.components.local[block];
+        for (at, span) in design.spans.iter().enumerate() {
+            let (covariance, variances) =
+                self.said[at].joined_at(&posterior.covariance, &span.places);
+            let values = self.said[at].own_values(&span.places, &posterior.shared);
+            for (at, place) in span.places.iter().enumerate() {
+                let block = design.layout.block(*place) as usize;
+                if self.components.local[block] > 0.0 {
+                    local[block].0 += values[at].powi(2);
+                    local[block].1 += 1.0 - variances[at] / self.components.local[block];
+                }
             }
-            self.learn_leverage(at, own, &covariance);
+            self.learn_leverage(span, &covariance);
         }
         let mut own_cells = (0.0, 0.0);
         for cell in 0..design.cells.len() {
@@ -281,10 +311,10 @@ impl<'a> State<'a> {
     }
 
     /// What each cell of a workload decides about its own row.
-    fn learn_leverage(&mut self, span: usize, own: &Own, covariance: &DMatrix<f64>) {
-        for cell in self.design.spans[span].cells.clone() {
-            let row = positions(&own.places, &self.design.cells[cell].row);
-            let leverage = self.evidence[cell].precision * spread(&row, covariance);
+    fn learn_leverage(&mut self, span: &Span, covariance: &DMatrix<f64>) {
+        for cell in span.cells.clone() {
+            let row = &self.design.cells[cell].row;
+            let leverage = self.evidence[cell].precision * spread(row, covariance);
             self.leverage[cell] = leverage.clamp(0.0, 1.0);
         }
     }
@@ -294,8 +324,9 @@ impl<'a> State<'a> {
         let Some(posterior) = self.posterior.take() else {
             return;
         };
-        for (at, own) in posterior.own.iter().enumerate() {
-            self.learn_leverage(at, own, &own.joined(&posterior.covariance).0);
+        for (span, said) in self.design.spans.iter().zip(std::mem::take(&mut self.said)) {
+            let joined = said.joined_at(&posterior.covariance, &span.places).0;
+            self.learn_leverage(span, &joined);
         }
         self.posterior = Some(posterior);
     }
@@ -321,6 +352,21 @@ impl<'a> State<'a> {
             }
         }
         self.components.doubt = (squares / runs).clamp(1.0, 100.0);
+    }
+}
+
+/// Adds what the rows of a workload's cells give.
+fn add_rows(
+    rows: &mut Vec<f64>,
+    design: &Design,
+    span: &Span,
+    shared: &DVector<f64>,
+    own: &DVector<f64>,
+) {
+    let sums = shared.select_rows(&span.places) + own;
+    for cell in &design.cells[span.cells.clone()] {
+        let products = cell.row.iter().map(|(at, value)| value * sums[*at]);
+        rows.push(products.sum());
     }
 }
 

@@ -25,8 +25,6 @@ const SEARCHED: usize = 1_600;
 const SEARCH_STEPS: usize = 12;
 /// The search is over when no variance changes by more than this share of itself.
 const SETTLED: f64 = 0.05;
-/// Steps of the solution, with the variances given.
-const STEPS: usize = 3;
 
 /// What recorded runs say about runs to come. It says the same for the same runs, priors and dlrun, to the last bit.
 #[derive(Debug, Clone)]
@@ -167,12 +165,7 @@ fn solved(design: &Design, response: Response) -> Option<(State<'_>, Stretch)> {
         return Some((state, stretch));
     };
     let searched = searched(State::new(&sample, response))?;
-    let stretch = stretches(&searched);
-    let mut state = State::new(design, response).with_components(searched.components);
-    for _ in 0..STEPS {
-        state.step()?;
-    }
-    Some((state, stretch))
+    Some((searched.on_all(design)?, stretches(&searched)))
 }
 
 fn searched(mut state: State<'_>) -> Option<State<'_>> {

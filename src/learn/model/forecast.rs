@@ -21,7 +21,7 @@ pub struct Likely {
 /// A response with the workload that was asked for last: candidates of one job share it.
 struct Asked<'a> {
     part: &'a Solution,
-    workload: Option<(u64, Option<Settled>)>,
+    workload: Option<(u64, Settled)>,
 }
 
 impl Asked<'_> {
@@ -31,7 +31,7 @@ impl Asked<'_> {
         let (_, workload) = self
             .workload
             .insert(known.unwrap_or_else(|| (hash, self.part.workload(hash))));
-        self.part.predict(facts, workload.as_ref(), outside)
+        self.part.predict(facts, workload, outside)
     }
 
     fn knows(&self, facts: &Facts) -> bool {

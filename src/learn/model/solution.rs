@@ -2,15 +2,16 @@
 
 use std::collections::BTreeMap;
 
+use nalgebra::{DMatrix, DVector};
 use serde::{Deserialize, Serialize};
 
 use super::block::{Block, Term};
 use super::calibrate::Stretch;
 use super::design::{Layout, Row, cell_key};
 use super::facts::{EXACT, Facts, Size};
-use super::fit::{RUN_WIDTH, State};
+use super::fit::{RUN_WIDTH, State, spread};
 use super::response::Response;
-use super::solve::{Components, Evidence, Own};
+use super::solve::{Components, Equations, Evidence};
 use crate::foundation::statistics::{Z95, quick_t95};
 use crate::record::{Interval, Shift};
 
@@ -37,29 +38,44 @@ pub(super) struct Solution {
 }
 
 /// What was measured of a workload.
-#[derive(Debug, Clone, Serialize, Deserialize)]
+#[derive(Debug, Clone, Default, Serialize, Deserialize)]
 struct Workload {
     /// Variance of its repeats, and how many runs that rests on.
-    noise: f64,
-    freedom: f64,
+    noise: (f64, f64),
+    /// Places of the coefficients that its runs meet, ascending.
+    places: Vec<usize>,
     cells: Vec<MeasuredCell>,
 }
 
-/// What was measured of a configuration.
+/// What was measured of a configuration: its key; which of the workload's places it has with the factor 1, and which with others; mean,
+/// precision and kept share of its [`Evidence`]; by what its runs have moved. Without names, since a model may have 100,000 of them.
 #[derive(Debug, Clone, Serialize, Deserialize)]
-struct MeasuredCell {
-    key: u64,
-    row: Row,
-    evidence: Evidence,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    shift: Option<Shift>,
+struct MeasuredCell(u64, Vec<usize>, Row, [f32; 3], Option<Shift>);
+
+impl MeasuredCell {
+    fn row(&self) -> Row {
+        let ones = self.1.iter().map(|at| (*at, 1.0));
+        ones.chain(self.2.iter().copied()).collect()
+    }
+
+    fn evidence(&self) -> Evidence {
+        let [mean, precision, kept] = self.3.map(f64::from);
+        Evidence {
+            weight: 0.0,
+            mean,
+            precision,
+            kept,
+        }
+    }
 }
 
 /// A workload with its own coefficients, which all candidates of a job share.
 #[derive(Debug, Clone)]
 pub(super) struct Settled {
     workload: Workload,
-    own: Own,
+    /// Sums of shared and own coefficients, by place, and their covariance.
+    sums: DVector<f64>,
+    joined: DMatrix<f64>,
 }
 
 /// What a part says of a logarithm.
@@ -134,8 +150,6 @@ struct Parts {
     unknown: Vec<(Block, Term)>,
     /// Coefficients to which this workload adds none, though others do.
     foreign: Vec<(Block, Term)>,
-    /// Own coefficients, by their index, with factors.
-    own: Row,
     cell: u64,
 }
 
@@ -145,17 +159,20 @@ impl Solution {
         let (design, posterior) = (state.design, state.posterior.as_ref()?);
         let count = design.layout.keys.len();
         let covariance = (0..count).flat_map(|row| (0..=row).map(move |column| (row, column)));
-        let measured = |cell: usize| MeasuredCell {
-            key: design.cells[cell].key,
-            row: design.cells[cell].row.clone(),
-            evidence: state.evidence[cell],
-            shift: design.cells[cell].shift,
+        #[expect(clippy::cast_possible_truncation, reason = "seven digits are enough")]
+        let short = |value: f64| value as f32;
+        let measured = |cell: usize| {
+            let (its, evidence) = (&design.cells[cell], &state.evidence[cell]);
+            let (ones, others): (Row, Row) = its.row.iter().partition(|(_, value)| *value == 1.0);
+            let ones = ones.iter().map(|(at, _)| *at).collect();
+            let evidence = [evidence.mean, evidence.precision, evidence.kept].map(short);
+            MeasuredCell(its.key, ones, others, evidence, its.shift)
         };
         let workload = |(at, span): (usize, &super::design::Span)| {
             let cells = span.cells.clone();
             let workload = Workload {
-                noise: state.noise[at],
-                freedom: state.noise_freedom[at],
+                noise: (state.noise[at], state.noise_freedom[at]),
+                places: span.places.clone(),
                 cells: cells
                     .filter(|cell| state.evidence[*cell].precision > 0.0)
                     .map(measured)
@@ -163,18 +180,15 @@ impl Solution {
             };
             Some((span.workload, serde_json::to_string(&workload).ok()?))
         };
-        #[expect(
-            clippy::cast_possible_truncation,
-            reason = "seven digits of a covariance are enough"
-        )]
-        let short = |at: (usize, usize)| posterior.covariance[at] as f32;
         Some(Self {
             response: state.response,
             components: state.components.clone(),
             stretch,
             layout: design.layout.clone(),
             shared: posterior.shared.iter().copied().collect(),
-            covariance: covariance.map(short).collect(),
+            covariance: covariance
+                .map(|at| short(posterior.covariance[at]))
+                .collect(),
             workloads: design
                 .spans
                 .iter()
@@ -201,23 +215,55 @@ impl Solution {
             && self.covariance.len() == count * (count + 1) / 2
     }
 
-    fn covariance_at(&self, one: usize, other: usize) -> f64 {
-        let (row, column) = (one.max(other), one.min(other));
-        self.covariance[row * (row + 1) / 2 + column].into()
+    /// The workload, or nothing of it where it was not measured or cannot be read.
+    pub(super) fn workload(&self, hash: u64) -> Settled {
+        let count = self.layout.keys.len();
+        let shared = DVector::from_column_slice(&self.shared);
+        let covariance = DMatrix::from_fn(count, count, |one, other| {
+            let (row, column) = (one.max(other), one.min(other));
+            self.covariance[row * (row + 1) / 2 + column].into()
+        });
+        self.measured(hash, &shared, &covariance)
+            .unwrap_or(Settled {
+                workload: Workload::default(),
+                sums: shared,
+                joined: covariance,
+            })
     }
 
-    /// The workload, where it was measured and can be read.
-    pub(super) fn workload(&self, hash: u64) -> Option<Settled> {
+    fn measured(
+        &self,
+        hash: u64,
+        shared: &DVector<f64>,
+        covariance: &DMatrix<f64>,
+    ) -> Option<Settled> {
         let workload: Workload = serde_json::from_str(self.workloads.get(&hash)?).ok()?;
-        let mut places = workload.cells.iter().flat_map(|cell| &cell.row);
-        if places.any(|(place, _)| *place >= self.layout.keys.len()) {
+        let (cells, places) = (&workload.cells, &workload.places);
+        let rows: Vec<_> = cells
+            .iter()
+            .map(|cell| (cell.row(), cell.evidence()))
+            .collect();
+        let mut met = rows.iter().flat_map(|(row, _)| row);
+        if places
+            .last()
+            .is_some_and(|place| *place >= self.layout.keys.len())
+            || !places.is_sorted()
+            || met.any(|(at, _)| *at >= places.len())
+        {
             return None;
         }
-        let cells = workload.cells.iter();
-        let rows: Vec<_> = cells.map(|cell| (&cell.row, &cell.evidence)).collect();
-        let (mut own, ..) = Own::eliminated(&rows, &self.layout, &self.components)?;
-        own.settle(&self.shared);
-        Some(Settled { workload, own })
+        let rows = rows.iter().map(|(row, evidence)| (row, evidence));
+        let said = Equations::new(places, rows, &self.layout, &self.components).said()?;
+        let mut sums = shared.clone();
+        for (place, value) in places.iter().zip(&said.own_values(places, shared)) {
+            sums[*place] += value;
+        }
+        let (joined, _) = said.joined(covariance.clone(), places);
+        Some(Settled {
+            workload,
+            sums,
+            joined,
+        })
     }
 
     /// Whether there is a workload.
@@ -225,7 +271,7 @@ impl Solution {
         self.workloads.contains_key(&hash)
     }
 
-    fn parts(&self, facts: &Facts, workload: Option<&Settled>) -> Parts {
+    fn parts(&self, facts: &Facts, workload: &Workload) -> Parts {
         let terms = self.response.terms(facts, &self.layout.centres);
         let terms: Vec<(Block, Term)> = terms.collect();
         let mut parts = Parts {
@@ -238,17 +284,9 @@ impl Solution {
                 Some(place) => parts.known.push((place, term.value)),
                 None => parts.unknown.push((block, term)),
             }
-            if self.components.local[block as usize] > 0.0 {
-                let own = place
-                    .zip(workload)
-                    .and_then(|(place, Settled { own, .. })| {
-                        let position = own.places.binary_search(&place).ok()?;
-                        own.own.binary_search(&position).ok()
-                    });
-                match own {
-                    Some(at) => parts.own.push((at, term.value)),
-                    None => parts.foreign.push((block, term)),
-                }
+            let is_met = place.is_some_and(|place| workload.places.binary_search(&place).is_ok());
+            if self.components.local[block as usize] > 0.0 && !is_met {
+                parts.foreign.push((block, term));
             }
         }
         parts
@@ -262,59 +300,32 @@ impl Solution {
         belief.map_or(0.0, |belief| belief.mean)
     }
 
-    /// Says what to expect of a run. `workload` is what [`Solution::workload`] gave for it, `outside` how far each size lies outside of
-    /// what was measured, as a natural logarithm: below 0 it is smaller.
+    /// Says what to expect of a run. `settled` is what [`Solution::workload`] gave for its workload, `outside` how far each size lies
+    /// outside of what was measured, as a natural logarithm: below 0 it is smaller.
     pub(super) fn predict(
         &self,
         facts: &Facts,
-        workload: Option<&Settled>,
+        settled: &Settled,
         outside: &[f64; EXACT.len()],
     ) -> Predicted {
-        let components = &self.components;
+        let (components, workload) = (&self.components, &settled.workload);
         let parts = self.parts(facts, workload);
-        let shared = parts.known.iter();
-        let mut mean: f64 = shared
-            .map(|(place, value)| value * self.shared[*place])
+        let known = parts.known.iter();
+        let mut mean: f64 = known
+            .map(|(place, value)| value * settled.sums[*place])
             .sum();
-        let mut open = 0.0;
-        // The factors of the shared coefficients once a workload's own ones have moved with them.
-        let mut factors: BTreeMap<usize, f64> = BTreeMap::new();
-        for (place, value) in &parts.known {
-            *factors.entry(*place).or_default() += value;
-        }
-        for (at, value) in &parts.own {
-            let Some(Settled { own, .. }) = workload else {
-                continue;
-            };
-            mean += value * own.values[*at];
-            for (position, place) in own.places.iter().enumerate() {
-                *factors.entry(*place).or_default() -= value * own.carry[(*at, position)];
-            }
-            let others = parts.own.iter();
-            open += value
-                * others
-                    .map(|(other, b)| b * own.inverse[(*at, *other)])
-                    .sum::<f64>();
-        }
-        for (one, a) in &factors {
-            let others = factors.iter();
-            open += a * others
-                .map(|(other, b)| b * self.covariance_at(*one, *other))
-                .sum::<f64>();
-        }
-        let cells = workload.map_or(&[][..], |its| &its.workload.cells);
-        let cell = cells.binary_search_by_key(&parts.cell, |cell| cell.key);
+        let open = spread(&parts.known, &settled.joined);
+        let cells = &workload.cells;
+        let cell = cells.binary_search_by_key(&parts.cell, |cell| cell.0);
         let (cell_mean, kept, shift) = cell.map_or((mean, 0.0, None), |at| {
-            let MeasuredCell {
-                evidence, shift, ..
-            } = &cells[at];
-            (evidence.mean, evidence.kept.clamp(0.0, 1.0), *shift)
+            let evidence = cells[at].evidence();
+            (evidence.mean, evidence.kept.clamp(0.0, 1.0), cells[at].4)
         });
         let left = 1.0 - kept;
         mean += kept * (cell_mean - mean);
         let mut total = Total::default();
         let parts_stretch = self.stretch.parts.powi(2);
-        total.add(parts_stretch * left * left * open.max(0.0), COEFFICIENTS);
+        total.add(parts_stretch * left * left * open, COEFFICIENTS);
         total.add(
             parts_stretch * left * components.interaction,
             components.interaction_freedom,
@@ -343,9 +354,10 @@ impl Solution {
         let bends = self.response.bends().into_iter().zip(outside);
         let bent = bends.map(|(bend, far)| (bend * far).powi(2)).sum();
         total.add(bent, COEFFICIENTS);
-        let noise = workload.map_or((components.noise, COEFFICIENTS), |its| {
-            (its.workload.noise, its.workload.freedom)
-        });
+        let noise = match cells.is_empty() {
+            true => (components.noise, COEFFICIENTS),
+            false => workload.noise,
+        };
         total.add(self.stretch.runs.powi(2) * RUN_WIDTH * noise.0, noise.1);
         let sd = total.variance.sqrt() * quick_t95(total.freedom()) / Z95;
         Predicted { mean, sd, shift }

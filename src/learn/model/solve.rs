@@ -1,13 +1,14 @@
 //! The exact solution of the linear equations, workload by workload.
 //!
-//! Coefficients that all workloads share meet those of a workload only in that workload's runs, so the matrix of the normal
-//! equations has the form of an arrow. Each workload's own block is eliminated (its Schur complement), what is left is solved for
-//! the shared ones, and the own ones follow.
+//! Coefficients that all workloads share meet those of a workload only in that workload's runs. Integrated over the own ones, the
+//! runs of a workload are normally distributed around what the shared ones give, with the covariance V = K + D: K of the own ones, D
+//! of what repeats and configurations add. All that they say of the shared ones is RᵀV⁻¹R and RᵀV⁻¹y, with R their rows and y their
+//! values. Summed up over the workloads that is solved for the shared ones, and the own ones follow.
 
 use nalgebra::{Cholesky, DMatrix, DVector, Dyn};
 use serde::{Deserialize, Serialize};
 
-use super::design::{Design, Layout, Row};
+use super::design::{Design, Layout, Row, Span};
 
 /// Variances: how much the coefficients of a block differ, and the runs.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -32,6 +33,7 @@ pub(super) struct Components {
 #[derive(Debug, Clone, Copy, Default, Serialize, Deserialize)]
 pub(super) struct Evidence {
     /// Sum of the runs' weights.
+    #[serde(skip)]
     pub(super) weight: f64,
     /// Their weighted mean.
     pub(super) mean: f64,
@@ -41,21 +43,6 @@ pub(super) struct Evidence {
     pub(super) kept: f64,
 }
 
-/// A workload's own coefficients.
-#[derive(Debug, Clone)]
-pub(super) struct Own {
-    /// Places of the shared coefficients that its runs meet, ascending.
-    pub(super) places: Vec<usize>,
-    /// Those of them of which it has an own one, as indices into `places`.
-    pub(super) own: Vec<usize>,
-    /// The own ones.
-    pub(super) values: DVector<f64>,
-    /// Their covariance, were the shared ones known.
-    pub(super) inverse: DMatrix<f64>,
-    /// By how much an own one falls where a shared one rises: a row for each own one, a column for each of `places`.
-    pub(super) carry: DMatrix<f64>,
-}
-
 /// The solution.
 #[derive(Debug, Clone)]
 pub(super) struct Posterior {
@@ -63,45 +50,33 @@ pub(super) struct Posterior {
     pub(super) shared: DVector<f64>,
     /// Their covariance.
     pub(super) covariance: DMatrix<f64>,
-    /// By span.
-    pub(super) own: Vec<Own>,
 }
 
-/// Solves the equations. `None`: floating point does not suffice.
+/// Solves the equations, and passes on what each workload says. `None`: floating point does not suffice.
 pub(super) fn solve(
     design: &Design,
     components: &Components,
     means: &[f64],
     evidence: &[Evidence],
+    mut keep: impl FnMut(Said),
 ) -> Option<Posterior> {
     let (mut matrix, mut vector) = prior_equations(design, components, means);
-    let mut own = Vec::with_capacity(design.spans.len());
     for span in &design.spans {
-        let rows = design.cells[span.cells.clone()]
-            .iter()
-            .map(|cell| &cell.row);
-        let rows: Vec<_> = rows.zip(&evidence[span.cells.clone()]).collect();
-        let (its, left, left_vector) = Own::eliminated(&rows, &design.layout, components)?;
-        for (at, place) in its.places.iter().enumerate() {
-            vector[*place] += left_vector[at];
-            for (other, other_place) in its.places.iter().enumerate() {
-                matrix[(*other_place, *place)] += left[(other, at)];
+        let said = Equations::of_span(design, span, evidence, components).said()?;
+        for (at, place) in span.places.iter().enumerate() {
+            vector[*place] += said.vector[at];
+            for (other, other_place) in span.places.iter().enumerate() {
+                matrix[(*other_place, *place)] += said.matrix[(other, at)];
             }
         }
-        own.push(its);
+        keep(said);
     }
     let decomposed = decompose(matrix)?;
     let (shared, covariance) = (decomposed.solve(&vector), decomposed.inverse());
-    own.iter_mut().for_each(|own| own.settle(shared.as_slice()));
-    let is_finite = shared
-        .iter()
-        .chain(covariance.iter())
-        .all(|value| value.is_finite());
-    is_finite.then_some(Posterior {
-        shared,
-        covariance,
-        own,
-    })
+    let mut values = shared.iter().chain(covariance.iter());
+    values
+        .all(|value| value.is_finite())
+        .then_some(Posterior { shared, covariance })
 }
 
 /// The shared part before the first run: beliefs and what was published.
@@ -156,87 +131,195 @@ fn decompose(matrix: DMatrix<f64>) -> Option<Cholesky<f64, Dyn>> {
     })
 }
 
-/// A row by the index of each place among those of a workload.
-pub(super) fn positions(places: &[usize], row: &[(usize, f64)]) -> Row {
-    let position =
-        |(place, value): &(usize, f64)| Some((places.binary_search(place).ok()?, *value));
-    row.iter().filter_map(position).collect()
+/// A workload's runs as equations: of the places that they meet, ascending, and each cell's row by the indices of these.
+pub(super) struct Equations<'a> {
+    places: &'a [usize],
+    /// Rows with what their runs say, those that have any.
+    rows: Vec<(&'a Row, &'a Evidence)>,
+    /// Variances of the workload's own coefficients, by place; 0: there is none.
+    own: DVector<f64>,
 }
 
-impl Own {
-    /// Takes a workload's own coefficients out of the equations of the shared ones: what is known of them as if the shared ones were
-    /// 0, and what the workload's runs say of the shared ones that they meet, as a matrix and a vector.
-    pub(super) fn eliminated(
-        rows: &[(&Row, &Evidence)],
+/// What a workload's runs say of the shared coefficients, whatever its own ones are.
+#[derive(Debug, Clone)]
+pub(super) struct Said {
+    /// Variances of the own coefficients, by place; 0: there is none.
+    pub(super) own: DVector<f64>,
+    /// RᵀV⁻¹R.
+    matrix: DMatrix<f64>,
+    /// RᵀV⁻¹y.
+    vector: DVector<f64>,
+}
+
+impl<'a> Equations<'a> {
+    pub(super) fn of_span(
+        design: &'a Design,
+        span: &'a Span,
+        evidence: &'a [Evidence],
+        components: &Components,
+    ) -> Self {
+        let cells = span.cells.clone();
+        let rows = design.cells[cells.clone()].iter().map(|cell| &cell.row);
+        let rows = rows.zip(&evidence[cells]);
+        Self::new(&span.places, rows, &design.layout, components)
+    }
+
+    pub(super) fn new(
+        places: &'a [usize],
+        rows: impl Iterator<Item = (&'a Row, &'a Evidence)>,
         layout: &Layout,
         components: &Components,
-    ) -> Option<(Self, DMatrix<f64>, DVector<f64>)> {
-        let mut places: Vec<usize> = rows
-            .iter()
-            .flat_map(|(row, _)| row.iter().map(|(place, _)| *place))
-            .collect();
-        places.sort_unstable();
-        places.dedup();
-        let count = places.len();
+    ) -> Self {
+        let variance = |place: &usize| components.local[layout.block(*place) as usize];
+        Self {
+            places,
+            rows: rows.filter(|(_, its)| its.precision > 0.0).collect(),
+            own: DVector::from_iterator(places.len(), places.iter().map(variance)),
+        }
+    }
+
+    /// Fewer rows than own coefficients are quicker solved by their covariance V, more by the coefficients' normal equations.
+    fn are_few(&self) -> bool {
+        self.rows.len() < self.own.iter().filter(|variance| **variance > 0.0).count()
+    }
+
+    /// V, decomposed.
+    fn spread(&self) -> Option<Cholesky<f64, Dyn>> {
+        let count = self.rows.len();
+        let (mut spread, mut scaled) = (DMatrix::zeros(count, count), self.own.clone());
+        for (column, (row, evidence)) in self.rows.iter().enumerate() {
+            scaled.fill(0.0);
+            for (at, value) in row.iter() {
+                scaled[*at] = value * self.own[*at];
+            }
+            for (other, (row, _)) in self.rows.iter().enumerate().skip(column) {
+                let products = row.iter().map(|(at, value)| value * scaled[*at]);
+                spread[(other, column)] = products.sum();
+            }
+            spread[(column, column)] += evidence.precision.recip();
+        }
+        decompose(spread)
+    }
+
+    /// The own coefficients, where the shared ones are known.
+    pub(super) fn own_values(&self, shared: &DVector<f64>) -> Option<DVector<f64>> {
+        if !self.are_few() {
+            return Some(self.said()?.own_values(self.places, shared));
+        }
+        let left = |(row, evidence): &(&Row, &Evidence)| {
+            let products = row
+                .iter()
+                .map(|(at, value)| value * shared[self.places[*at]]);
+            evidence.mean - products.sum::<f64>()
+        };
+        let left = DVector::from_iterator(self.rows.len(), self.rows.iter().map(left));
+        let mut values = DVector::zeros(self.own.len());
+        for ((row, _), weight) in self.rows.iter().zip(&self.spread()?.solve(&left)) {
+            for (at, value) in row.iter() {
+                values[*at] += self.own[*at] * value * weight;
+            }
+        }
+        Some(values)
+    }
+
+    /// What they say of the shared coefficients.
+    pub(super) fn said(&self) -> Option<Said> {
+        let (matrix, vector) = if self.are_few() {
+            self.said_by_rows()?
+        } else {
+            self.said_by_coefficients()?
+        };
+        Some(Said {
+            own: self.own.clone(),
+            matrix,
+            vector,
+        })
+    }
+
+    fn said_by_rows(&self) -> Option<(DMatrix<f64>, DVector<f64>)> {
+        let count = self.rows.len();
+        let means = self.rows.iter().map(|(_, evidence)| evidence.mean);
+        let mut means = DVector::from_iterator(count, means);
+        let mut dense = DMatrix::zeros(count, self.places.len());
+        for (number, (row, _)) in self.rows.iter().enumerate() {
+            for (at, value) in row.iter() {
+                dense[(number, *at)] = *value;
+            }
+        }
+        let spread = self.spread()?;
+        spread.l_dirty().solve_lower_triangular_mut(&mut dense);
+        spread.l_dirty().solve_lower_triangular_mut(&mut means);
+        let turned = dense.transpose();
+        Some((&turned * &dense, turned * means))
+    }
+
+    fn said_by_coefficients(&self) -> Option<(DMatrix<f64>, DVector<f64>)> {
+        let count = self.places.len();
         let (mut matrix, mut vector) = (DMatrix::zeros(count, count), DVector::zeros(count));
-        for (row, evidence) in rows.iter().filter(|(_, its)| its.precision > 0.0) {
-            let row = positions(&places, row);
+        for (row, evidence) in &self.rows {
             add_row(
                 &mut matrix,
                 &mut vector,
-                &row,
+                row,
                 evidence.precision,
                 evidence.mean,
             );
         }
-        let variance = |at: usize| components.local[layout.block(places[at]) as usize];
-        let own: Vec<usize> = (0..count).filter(|at| variance(*at) > 0.0).collect();
+        let own: Vec<usize> = (0..count).filter(|at| self.own[*at] > 0.0).collect();
         let of_own = matrix.select_rows(&own);
         let mut inner = of_own.select_columns(&own);
         for (at, position) in own.iter().enumerate() {
-            inner[(at, at)] += variance(*position).recip();
+            inner[(at, at)] += self.own[*position].recip();
         }
-        let inverse = decompose(inner)?.inverse();
-        let (carry, values) = (&inverse * &of_own, &inverse * vector.select_rows(&own));
-        let (left, left_vector) = (
-            matrix - of_own.tr_mul(&carry),
-            vector - of_own.tr_mul(&values),
-        );
-        let own = Self {
-            places,
-            own,
-            values,
-            inverse,
-            carry,
-        };
-        Some((own, left, left_vector))
+        let inner = decompose(inner)?;
+        let turned = of_own.transpose();
+        let left = matrix - &turned * inner.solve(&of_own);
+        let left_vector = &vector - turned * inner.solve(&vector.select_rows(&own));
+        Some((left, left_vector))
+    }
+}
+
+impl Said {
+    /// The own coefficients by place, where the shared ones are known.
+    pub(super) fn own_values(&self, places: &[usize], shared: &DVector<f64>) -> DVector<f64> {
+        let met = shared.select_rows(places);
+        (&self.vector - &self.matrix * met).component_mul(&self.own)
     }
 
-    /// Sets the own coefficients once the shared ones are known.
-    pub(super) fn settle(&mut self, shared: &[f64]) {
-        let met = self.places.iter().map(|place| shared[*place]);
-        self.values -= &self.carry * DVector::from_iterator(self.places.len(), met);
+    /// The same of a workload's places alone.
+    pub(super) fn joined_at(
+        &self,
+        covariance: &DMatrix<f64>,
+        places: &[usize],
+    ) -> (DMatrix<f64>, DVector<f64>) {
+        let met = covariance.select_rows(places).select_columns(places);
+        let at: Vec<usize> = (0..places.len()).collect();
+        self.joined(met, &at)
     }
 
-    /// The covariance of the sums of shared and own coefficients, by the workload's places; and the variances of the own ones.
-    pub(super) fn joined(&self, covariance: &DMatrix<f64>) -> (DMatrix<f64>, DVector<f64>) {
-        let met = covariance
-            .select_rows(&self.places)
-            .select_columns(&self.places);
-        let own_variances =
-            (&self.carry * &met * self.carry.transpose() + &self.inverse).diagonal();
-        let count = self.places.len();
-        let mut moved = DMatrix::identity(count, count);
-        for (at, position) in self.own.iter().enumerate() {
-            let mut row = moved.row_mut(*position);
-            row -= self.carry.row(at);
-        }
-        let mut joined = &moved * met * moved.transpose();
-        for (at, one) in self.own.iter().enumerate() {
-            for (other_at, other) in self.own.iter().enumerate() {
-                joined[(*one, *other)] += self.inverse[(at, other_at)];
+    /// The covariance of the sums of shared and own coefficients, and the variances of the own ones, by place. `covariance` is that
+    /// of shared ones, `at` where in it the workload's places are.
+    pub(super) fn joined(
+        &self,
+        covariance: DMatrix<f64>,
+        at: &[usize],
+    ) -> (DMatrix<f64>, DVector<f64>) {
+        let carried = &self.matrix * covariance.select_rows(at);
+        let open = carried.select_columns(at) * &self.matrix - &self.matrix;
+        let own = &self.own;
+        let mut joined = covariance;
+        for (one, row) in at.iter().enumerate() {
+            for column in 0..joined.ncols() {
+                let moved = own[one] * carried[(one, column)];
+                joined[(*row, column)] -= moved;
+                joined[(column, *row)] -= moved;
             }
+            for (other, column) in at.iter().enumerate() {
+                joined[(*row, *column)] += own[one] * own[other] * open[(one, other)];
+            }
+            joined[(*row, *row)] += own[one];
         }
-        (joined, own_variances)
+        let variances = own.zip_map(&open.diagonal(), |own, open| own + own * own * open);
+        (joined, variances)
     }
 }
