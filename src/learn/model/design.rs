@@ -1,13 +1,14 @@
 //! The equations of one response: columns, rows, and the values that they are compared with.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::HashMap;
 
+use nalgebra::DVector;
 use serde::{Deserialize, Serialize};
 
 use super::Priors;
 use super::block::{Block, Centres, Term};
 use super::facts::Facts;
-use super::gather::{Gathered, Group, Target};
+use super::gather::{Gathered, Group, Target, Value};
 use super::hash::Hash;
 use super::recent::{Ahead, recent};
 use super::response::Response;
@@ -39,7 +40,7 @@ impl Layout {
 }
 
 /// Places of coefficients with their factors, ascending; those of a cell by their index among its workload's places.
-pub(super) type Row = Vec<(usize, f64)>;
+pub(super) type Row = Vec<(u32, f32)>;
 
 /// Runs with the same row: repeats.
 #[derive(Debug, Clone)]
@@ -93,14 +94,17 @@ pub(super) fn cell_key<'a>(workload: u64, terms: impl Iterator<Item = &'a (Block
 
 impl Design {
     pub(super) fn new(response: Response, gathered: &Gathered, priors: &Priors) -> Self {
-        let mut targets: BTreeMap<u32, Vec<Target>> = BTreeMap::new();
-        for value in &gathered.values[response as usize] {
-            targets.entry(value.group).or_default().push(value.target);
-        }
-        let groups: Vec<(&Group, Vec<Target>)> = targets
-            .into_iter()
-            .map(|(group, targets)| (&gathered.groups[group as usize], targets))
-            .collect();
+        let mut values = gathered.values[response as usize].clone();
+        values.sort_by_key(|value| value.group);
+        let of_group = |values: &[Value]| {
+            let targets = values.iter().map(|value| value.target);
+            (
+                &gathered.groups[values[0].group as usize],
+                targets.collect(),
+            )
+        };
+        let groups = values.chunk_by(|one, other| one.group == other.group);
+        let groups: Vec<(&Group, Vec<Target>)> = groups.map(of_group).collect();
         let mut design = Self {
             layout: Layout {
                 keys: Vec::new(),
@@ -120,7 +124,7 @@ impl Design {
         let differences: Vec<_> = differences.collect();
         design.choose_columns(response, &groups, differences.iter().map(|(_, row)| row));
         for (effect, keys) in &differences {
-            let row = design.row(keys);
+            let row = design.row(keys.iter().copied());
             let y = effect.time_ratio.ln();
             if !row.is_empty() && y.is_finite() && effect.sd > 0.0 {
                 let precision = (effect.sd * effect.sd).recip();
@@ -137,7 +141,7 @@ impl Design {
         groups: &[(&Group, Vec<Target>)],
         published: impl Iterator<Item = &'a Vec<(u64, f64)>>,
     ) {
-        let mut runs: BTreeMap<u64, u64> = BTreeMap::new();
+        let mut runs: HashMap<u64, u64> = HashMap::new();
         for (group, targets) in groups {
             for (_, term) in response.terms(&group.facts, &self.layout.centres) {
                 *runs.entry(term.key).or_default() += targets.len() as u64;
@@ -163,55 +167,63 @@ impl Design {
     }
 
     /// The row of coefficients by their keys; those that none was chosen for are left out.
-    fn row(&self, keys: &[(u64, f64)]) -> Row {
-        let place = |(key, value): &(u64, f64)| Some((self.layout.place(*key)?, *value));
-        let mut row: Row = keys.iter().filter_map(place).collect();
+    fn row(&self, keys: impl Iterator<Item = (u64, f64)>) -> Row {
+        let place = |(key, value)| Some(entry(self.layout.place(key)?, value));
+        let mut row: Row = keys.filter_map(place).collect();
         row.sort_unstable_by_key(|(place, _)| *place);
         row
     }
 
     /// Groups that differ in nothing that matters here become one cell.
     fn add_cells(&mut self, response: Response, groups: Vec<(&Group, Vec<Target>)>) {
-        let mut cells: BTreeMap<(u64, u64), Cell> = BTreeMap::new();
-        for (group, targets) in groups {
-            let workload = group.facts.workload;
+        let cell = |(group, targets): (&Group, Vec<Target>)| {
             let terms: Vec<_> = response.terms(&group.facts, &self.layout.centres).collect();
-            let key = cell_key(workload, terms.iter());
-            let keys = || -> Vec<(u64, f64)> {
-                let each = terms.iter().map(|(_, term)| (term.key, term.value));
-                each.collect()
-            };
-            let cell = cells.entry((workload, key)).or_insert_with(|| Cell {
-                key,
-                row: self.row(&keys()),
-                targets: Vec::new(),
+            let cell = Cell {
+                key: cell_key(group.facts.workload, terms.iter()),
+                row: self.row(terms.iter().map(|(_, term)| (term.key, term.value))),
+                targets,
                 shift: None,
                 ahead: Vec::new(),
-            });
-            cell.targets.extend(targets);
-        }
-        for ((workload, _), mut cell) in cells {
-            (cell.shift, cell.ahead) = recent(&mut cell.targets, response.scatter().0);
+            };
+            (group.facts.workload, cell)
+        };
+        let mut cells: Vec<(u64, Cell)> = groups.into_iter().map(cell).collect();
+        cells.sort_by_key(|(workload, cell)| (*workload, cell.key));
+        for (workload, cell) in cells {
             let at = self.cells.len();
-            let places = cell.row.iter().map(|(place, _)| *place);
-            match self.spans.last_mut() {
-                Some(span) if span.workload == workload => {
-                    span.cells.end = at + 1;
-                    span.places.extend(places);
-                }
-                _ => self.spans.push(Span {
+            if self
+                .spans
+                .last()
+                .is_none_or(|span| span.workload != workload)
+            {
+                self.spans.push(Span {
                     workload,
-                    places: places.collect(),
-                    cells: at..at + 1,
-                }),
+                    places: Vec::new(),
+                    cells: at..at,
+                });
             }
+            let span = self.spans.last_mut().expect("pushed where there was none");
+            let same = self.cells[span.cells.clone()].last_mut();
+            if let Some(same) = same.filter(|same| same.key == cell.key) {
+                same.targets.extend(cell.targets);
+                continue;
+            }
+            span.cells.end = at + 1;
+            span.places
+                .extend(cell.row.iter().map(|(place, _)| *place as usize));
             self.cells.push(cell);
         }
         for span in &mut self.spans {
             span.places.sort_unstable();
             span.places.dedup();
             for cell in &mut self.cells[span.cells.clone()] {
-                cell.row = positions(&span.places, &cell.row);
+                (cell.shift, cell.ahead) = recent(&mut cell.targets, response.scatter().0);
+                for (place, value) in &mut cell.row {
+                    let at = span
+                        .places
+                        .partition_point(|known| *known < *place as usize);
+                    (*place, *value) = entry(at, (*value).into());
+                }
             }
         }
     }
@@ -261,11 +273,21 @@ impl Design {
     }
 }
 
-/// A row by the index of each place among some.
-pub(super) fn positions(places: &[usize], row: &[(usize, f64)]) -> Row {
-    let position =
-        |(place, value): &(usize, f64)| Some((places.binary_search(place).ok()?, *value));
-    row.iter().filter_map(position).collect()
+/// A place with its factor, as a row holds them.
+#[expect(
+    clippy::cast_possible_truncation,
+    reason = "places are some hundreds, factors small multiples of 1/128 and their squares"
+)]
+pub(super) fn entry(place: usize, factor: f64) -> (u32, f32) {
+    (place as u32, factor as f32)
+}
+
+/// The sum of a row's factors with what they multiply.
+pub(super) fn product(row: &[(u32, f32)], with: &DVector<f64>) -> f64 {
+    let products = row
+        .iter()
+        .map(|(at, value)| f64::from(*value) * with[*at as usize]);
+    products.sum()
 }
 
 /// The middle of each size over all runs.

@@ -7,10 +7,10 @@ use nalgebra::{DMatrix, DVector};
 use serde::{Deserialize, Serialize};
 
 use super::block::Block;
-use super::design::{difference, positions};
+use super::design::{Row, difference, entry, product};
 use super::facts::{Facts, Word};
 use super::fit::{State, spread};
-use super::gather::Gathered;
+use super::gather::{Gathered, Group};
 use super::solve::Equations;
 use crate::foundation::statistics::Z95;
 
@@ -134,18 +134,21 @@ pub(super) fn explain(state: &State<'_>, gathered: &Gathered) -> Explanation {
 
 fn effects(state: &State<'_>, gathered: &Gathered, known: &Known) -> Vec<LearnedEffect> {
     let mut effects = Vec::new();
+    let is_its = |group: &&Group| {
+        let is_other = known
+            .workload
+            .is_some_and(|its| its != group.facts.workload);
+        group.runs > 0 && !is_other
+    };
+    let groups: Vec<&Group> = gathered.groups.iter().filter(is_its).collect();
     let is_of_software = |word| matches!(word, Word::Compiler | Word::Framework | Word::Version);
     let is_meant = |kind: &&Kind| known.workload.is_none() || is_of_software(kind.0);
     for kind in KINDS.iter().filter(is_meant) {
         let (word, within, usual, blocks) = *kind;
         let is_by_device = blocks.iter().any(|block| block.is_by_device());
         let mut found: BTreeMap<(u64, bool), BTreeMap<u64, Level>> = BTreeMap::new();
-        for group in &gathered.groups {
+        for group in groups.iter().filter(|group| group.facts.word(word) != 0) {
             let (facts, runs) = (group.facts, group.runs);
-            let is_other = known.workload.is_some_and(|its| its != facts.workload);
-            if runs == 0 || facts.word(word) == 0 || is_other {
-                continue;
-            }
             let shared = within.map_or(0, |word| facts.word(word));
             let levels = found
                 .entry((shared, is_by_device && facts.gpu))
@@ -195,14 +198,13 @@ fn effect(
             blocks.contains(&block) || is_own && block == Block::FamilySoftware
         })
     });
-    let row: Vec<(usize, f64)> = keys
+    let row: Option<Row> = keys
         .filter_map(|(key, value)| Some((layout.place(key)?, value)))
+        .map(|(place, value)| Some(entry(known.places.binary_search(&place).ok()?, value)))
         .collect();
-    let own_row = positions(&known.places, &row);
-    let is_known = !row.is_empty() && own_row.len() == row.len();
-    let values = own_row.iter();
-    let mean: f64 = values.map(|(at, value)| value * known.values[*at]).sum();
-    let half = Z95 * spread(&own_row, &known.covariance).sqrt();
+    let row = row.filter(|row| !row.is_empty())?;
+    let mean = product(&row, &known.values);
+    let half = Z95 * spread(&row, &known.covariance).sqrt();
     // Nothing is 10^130 times as quick; the number must stay one.
     let exp = |logarithm: f64| logarithm.clamp(-300.0, 300.0).exp();
     let name = |facts: &Facts, word: Word| gathered.name(facts.word(word)).to_owned();
@@ -216,7 +218,7 @@ fn effect(
         .any(|block| block.is_by_device())
         .then(|| device.to_owned());
     let within: Vec<String> = shared.into_iter().chain(device).collect();
-    is_known.then(|| LearnedEffect {
+    Some(LearnedEffect {
         kind: word.as_str().to_owned(),
         this: name(&this.facts, *word),
         than: name(&than.facts, *word),

@@ -3,7 +3,7 @@
 use nalgebra::{DMatrix, DVector};
 
 use super::block::Block;
-use super::design::{Design, Span};
+use super::design::{Design, Span, product};
 use super::gather::Target;
 use super::response::Response;
 use super::solve::{Components, Equations, Evidence, Posterior, Said, solve};
@@ -163,7 +163,7 @@ impl<'a> State<'a> {
                 (Some(expected), false) => (student(target.y - expected, variance), target.y),
                 (Some(expected), true) => cut_off(target.y, expected, variance),
             };
-            let own = own * target.recency * noise / variance;
+            let own = own * f64::from(target.recency) * noise / variance;
             weight += own;
             sum += own * y;
         }
@@ -364,10 +364,8 @@ fn add_rows(
     own: &DVector<f64>,
 ) {
     let sums = shared.select_rows(&span.places) + own;
-    for cell in &design.cells[span.cells.clone()] {
-        let products = cell.row.iter().map(|(at, value)| value * sums[*at]);
-        rows.push(products.sum());
-    }
+    let cells = &design.cells[span.cells.clone()];
+    rows.extend(cells.iter().map(|cell| product(&cell.row, &sums)));
 }
 
 /// A variance out of squares and the number of coefficients that the data determine, with what rests on belief; and how much it
@@ -381,10 +379,13 @@ fn pooled(believed_sd: f64, (squares, free): (f64, f64)) -> (f64, f64) {
 }
 
 /// The variance of a row.
-pub(super) fn spread(row: &[(usize, f64)], covariance: &DMatrix<f64>) -> f64 {
-    let of = |(one, a): &(usize, f64)| {
-        let products = row.iter().map(|(other, b)| b * covariance[(*other, *one)]);
-        a * products.sum::<f64>()
+pub(super) fn spread(row: &[(u32, f32)], covariance: &DMatrix<f64>) -> f64 {
+    let of = |(one, a): &(u32, f32)| {
+        let column = covariance.column(*one as usize);
+        let products = row
+            .iter()
+            .map(|(other, b)| f64::from(*b) * column[*other as usize]);
+        f64::from(*a) * products.sum::<f64>()
     };
     row.iter().map(of).sum::<f64>().max(0.0)
 }

@@ -21,7 +21,7 @@ pub(super) struct Target {
     /// When its run was handed over, in Unix milliseconds UTC.
     pub(super) at_ms: u64,
     /// Its weight among those of its cell: 1 of the newest.
-    pub(super) recency: f64,
+    pub(super) recency: f32,
     pub(super) censored: bool,
     pub(super) doubtful: bool,
 }

@@ -4,7 +4,7 @@ use super::gather::Target;
 use crate::record::{Shift, median};
 
 /// A run weighs half of one that is so many runs newer.
-const HALF: f64 = 24.0;
+const HALF: f32 = 24.0;
 /// So many runs in a row are a shift where each lies so many standard deviations beyond those before, on one side. By chance each of
 /// these happens once in some hundred million runs.
 const SHIFTS: [(usize, f64); 3] = [(2, 4.0), (4, 2.5), (8, 1.6)];
@@ -56,10 +56,10 @@ pub(super) fn recent(targets: &mut Vec<Target>, sd: f64) -> (Option<Shift>, Vec<
 
 /// Notes how much each value weighs by the number of newer ones.
 fn weigh(targets: &mut [Target]) {
-    let (mut newer, mut at_ms) = (0.0, u64::MAX);
+    let (mut newer, mut at_ms) = (0.0_f32, u64::MAX);
     for at in (0..targets.len()).rev() {
         if targets[at].at_ms < at_ms {
-            (newer, at_ms) = ((targets.len() - 1 - at) as f64, targets[at].at_ms);
+            (newer, at_ms) = ((targets.len() - 1 - at) as f32, targets[at].at_ms);
         }
         targets[at].recency = (-newer / HALF).exp2();
     }
@@ -210,7 +210,7 @@ mod tests {
     #[test]
     fn newer_runs_weigh_more() {
         let (left, _) = after(&[(49, 60.0)]);
-        let weights: Vec<f64> = left.iter().map(|target| target.recency).collect();
+        let weights: Vec<f32> = left.iter().map(|target| target.recency).collect();
         assert!(weights.is_sorted(), "{weights:?}");
         assert_eq!((weights[0], weights[24], weights[48]), (0.25, 0.5, 1.0));
     }

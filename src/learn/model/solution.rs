@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 
 use super::block::{Block, Term};
 use super::calibrate::Stretch;
-use super::design::{Layout, Row, cell_key};
+use super::design::{Layout, Row, cell_key, entry, product};
 use super::facts::{EXACT, Facts, Size};
 use super::fit::{RUN_WIDTH, State, spread};
 use super::response::Response;
@@ -50,7 +50,7 @@ struct Workload {
 /// What was measured of a configuration: its key; which of the workload's places it has with the factor 1, and which with others; mean,
 /// precision and kept share of its [`Evidence`]; by what its runs have moved. Without names, since a model may have 100,000 of them.
 #[derive(Debug, Clone, Serialize, Deserialize)]
-struct MeasuredCell(u64, Vec<usize>, Row, [f32; 3], Option<Shift>);
+struct MeasuredCell(u64, Vec<u32>, Row, [f32; 3], Option<Shift>);
 
 impl MeasuredCell {
     fn row(&self) -> Row {
@@ -248,7 +248,7 @@ impl Solution {
             .last()
             .is_some_and(|place| *place >= self.layout.keys.len())
             || !places.is_sorted()
-            || met.any(|(at, _)| *at >= places.len())
+            || met.any(|(at, _)| *at as usize >= places.len())
         {
             return None;
         }
@@ -281,7 +281,7 @@ impl Solution {
         for (block, term) in terms {
             let place = self.layout.place(term.key);
             match place {
-                Some(place) => parts.known.push((place, term.value)),
+                Some(place) => parts.known.push(entry(place, term.value)),
                 None => parts.unknown.push((block, term)),
             }
             let is_met = place.is_some_and(|place| workload.places.binary_search(&place).is_ok());
@@ -310,10 +310,7 @@ impl Solution {
     ) -> Predicted {
         let (components, workload) = (&self.components, &settled.workload);
         let parts = self.parts(facts, workload);
-        let known = parts.known.iter();
-        let mut mean: f64 = known
-            .map(|(place, value)| value * settled.sums[*place])
-            .sum();
+        let mut mean = product(&parts.known, &settled.sums);
         let open = spread(&parts.known, &settled.joined);
         let cells = &workload.cells;
         let cell = cells.binary_search_by_key(&parts.cell, |cell| cell.0);

@@ -8,7 +8,7 @@
 use nalgebra::{Cholesky, DMatrix, DVector, Dyn};
 use serde::{Deserialize, Serialize};
 
-use super::design::{Design, Layout, Row, Span};
+use super::design::{Design, Layout, Row, Span, product};
 
 /// Variances: how much the coefficients of a block differ, and the runs.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -65,8 +65,9 @@ pub(super) fn solve(
         let said = Equations::of_span(design, span, evidence, components).said()?;
         for (at, place) in span.places.iter().enumerate() {
             vector[*place] += said.vector[at];
-            for (other, other_place) in span.places.iter().enumerate() {
-                matrix[(*other_place, *place)] += said.matrix[(other, at)];
+            let mut column = matrix.column_mut(*place);
+            for (other, other_place) in span.places.iter().enumerate().skip(at) {
+                column[*other_place] += said.matrix[(other, at)];
             }
         }
         keep(said);
@@ -104,23 +105,25 @@ fn prior_equations(
     (matrix, vector)
 }
 
-/// Adds the normal equations of a row.
+/// Adds the normal equations of a row, whose places ascend: of the matrix the lower triangle.
 fn add_row(
     matrix: &mut DMatrix<f64>,
     vector: &mut DVector<f64>,
-    row: &[(usize, f64)],
+    row: &[(u32, f32)],
     precision: f64,
     y: f64,
 ) {
-    for (one, a) in row {
-        vector[*one] += precision * a * y;
-        for (other, b) in row {
-            matrix[(*other, *one)] += precision * a * b;
+    for (at, (one, a)) in row.iter().enumerate() {
+        let weighted = precision * f64::from(*a);
+        vector[*one as usize] += weighted * y;
+        let mut column = matrix.column_mut(*one as usize);
+        for (other, b) in &row[at..] {
+            column[*other as usize] += weighted * f64::from(*b);
         }
     }
 }
 
-/// Decomposes a symmetric matrix. One that rounding has made indefinite is helped up first.
+/// Decomposes a symmetric matrix, by its lower triangle. One that rounding has made indefinite is helped up first.
 fn decompose(matrix: DMatrix<f64>) -> Option<Cholesky<f64, Dyn>> {
     [0.0, 1e-12, 1e-9, 1e-6].into_iter().find_map(|lift| {
         let mut lifted = matrix.clone();
@@ -190,11 +193,10 @@ impl<'a> Equations<'a> {
         for (column, (row, evidence)) in self.rows.iter().enumerate() {
             scaled.fill(0.0);
             for (at, value) in row.iter() {
-                scaled[*at] = value * self.own[*at];
+                scaled[*at as usize] = f64::from(*value) * self.own[*at as usize];
             }
             for (other, (row, _)) in self.rows.iter().enumerate().skip(column) {
-                let products = row.iter().map(|(at, value)| value * scaled[*at]);
-                spread[(other, column)] = products.sum();
+                spread[(other, column)] = product(row, &scaled);
             }
             spread[(column, column)] += evidence.precision.recip();
         }
@@ -206,17 +208,14 @@ impl<'a> Equations<'a> {
         if !self.are_few() {
             return Some(self.said()?.own_values(self.places, shared));
         }
-        let left = |(row, evidence): &(&Row, &Evidence)| {
-            let products = row
-                .iter()
-                .map(|(at, value)| value * shared[self.places[*at]]);
-            evidence.mean - products.sum::<f64>()
-        };
+        let met = shared.select_rows(self.places);
+        let left = |(row, its): &(&Row, &Evidence)| its.mean - product(row, &met);
         let left = DVector::from_iterator(self.rows.len(), self.rows.iter().map(left));
         let mut values = DVector::zeros(self.own.len());
         for ((row, _), weight) in self.rows.iter().zip(&self.spread()?.solve(&left)) {
             for (at, value) in row.iter() {
-                values[*at] += self.own[*at] * value * weight;
+                let at = *at as usize;
+                values[at] += self.own[at] * f64::from(*value) * weight;
             }
         }
         Some(values)
@@ -243,7 +242,7 @@ impl<'a> Equations<'a> {
         let mut dense = DMatrix::zeros(count, self.places.len());
         for (number, (row, _)) in self.rows.iter().enumerate() {
             for (at, value) in row.iter() {
-                dense[(number, *at)] = *value;
+                dense[(number, *at as usize)] = f64::from(*value);
             }
         }
         let spread = self.spread()?;
@@ -265,6 +264,7 @@ impl<'a> Equations<'a> {
                 evidence.mean,
             );
         }
+        matrix.fill_upper_triangle_with_lower_triangle();
         let own: Vec<usize> = (0..count).filter(|at| self.own[*at] > 0.0).collect();
         let of_own = matrix.select_rows(&own);
         let mut inner = of_own.select_columns(&own);
