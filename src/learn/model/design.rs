@@ -18,6 +18,9 @@ use crate::record::Shift;
 /// No block gets more coefficients than this; rarer levels have none of their own.
 const MOST_LEVELS: usize = 40;
 
+/// In a part of the cells each coefficient is met by at least so many, where there are as many.
+const MET: u32 = 40;
+
 /// Coefficients that all workloads share, in the order of their keys.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 pub(super) struct Layout {
@@ -171,6 +174,7 @@ impl Design {
         let place = |(key, value)| Some(entry(self.layout.place(key)?, value));
         let mut row: Row = keys.filter_map(place).collect();
         row.sort_unstable_by_key(|(place, _)| *place);
+        row.shrink_to_fit();
         row
     }
 
@@ -216,6 +220,7 @@ impl Design {
         for span in &mut self.spans {
             span.places.sort_unstable();
             span.places.dedup();
+            span.places.shrink_to_fit();
             for cell in &mut self.cells[span.cells.clone()] {
                 (cell.shift, cell.ahead) = recent(&mut cell.targets, response.scatter().0);
                 for (place, value) in &mut cell.row {
@@ -242,7 +247,8 @@ impl Design {
 
     /// A part of the cells, the same for the same cells; `None`: there are no more than so many.
     ///
-    /// Workloads are taken whole, so that what is their own shows, but for very large ones.
+    /// Workloads are taken whole, so that what is their own shows, but for very large ones. Beyond so many cells only those are taken
+    /// that meet a coefficient which few of the taken ones meet.
     pub(super) fn sample(&self, most: usize) -> Option<Self> {
         if self.cells.len() <= most {
             return None;
@@ -254,14 +260,21 @@ impl Design {
             pseudo: self.pseudo.clone(),
             ..Self::default()
         };
+        let mut met = vec![0; self.layout.keys.len()];
         // Workloads teach what workloads differ in: some forty of them, or all.
         let share = most / self.spans.len().clamp(1, 40);
         for span in order {
             let begin = sample.cells.len();
             let mut cells: Vec<&Cell> = self.cells[span.cells.clone()].iter().collect();
             cells.sort_unstable_by_key(|cell| mixed(cell.key));
-            let taken = cells.into_iter().take(share.min(most - begin));
-            sample.cells.extend(taken.cloned());
+            for (rank, cell) in cells.into_iter().enumerate() {
+                let places = || cell.row.iter().map(|(at, _)| span.places[*at as usize]);
+                let is_wanted = rank < share && sample.cells.len() < most;
+                if is_wanted || places().any(|place| met[place] < MET) {
+                    places().for_each(|place| met[place] += 1);
+                    sample.cells.push(cell.clone());
+                }
+            }
             if sample.cells.len() > begin {
                 sample.spans.push(Span {
                     cells: begin..sample.cells.len(),

@@ -79,28 +79,25 @@ impl<'a> State<'a> {
         }
     }
 
-    /// The same on all cells, with the variances that were found on a part of them.
-    ///
-    /// What that part says of the shared coefficients is near enough to weigh each workload's runs by themselves, so that all need
-    /// be solved together only once. `None`: floating point does not suffice.
-    pub(super) fn on_all<'b>(&self, design: &'b Design) -> Option<State<'b>> {
-        let shared = &self.posterior.as_ref()?.shared;
+    /// The same on all cells, where it was solved on a part of them: what that says of the shared coefficients is sure enough to weigh
+    /// each workload's runs by themselves. `None`: floating point does not suffice.
+    pub(super) fn on_all(self, design: &Design) -> Option<State<'_>> {
         let mut all = State::new(design, self.response);
         all.noise.fill(self.components.noise);
-        all.components = self.components.clone();
+        all.components = self.components;
+        let posterior = self.posterior?;
         for _ in 0..LOOKS {
             all.weigh_all();
             all.rows.clear();
             for span in &design.spans {
                 let equations = Equations::of_span(design, span, &all.evidence, &all.components);
-                let own = equations.own_values(shared)?;
-                add_rows(&mut all.rows, design, span, shared, &own);
+                let own = equations.own_values(&posterior.shared)?;
+                add_rows(&mut all.rows, design, span, &posterior.shared, &own);
             }
             all.learn_noise();
         }
         all.weigh_all();
-        let posterior = solve(design, &all.components, &all.means, &all.evidence, drop);
-        all.posterior = Some(posterior?);
+        all.posterior = Some(posterior);
         Some(all)
     }
 
@@ -108,14 +105,8 @@ impl<'a> State<'a> {
     pub(super) fn step(&mut self) -> Option<()> {
         self.weigh_all();
         self.said.clear();
-        let keep = |said| self.said.push(said);
-        let posterior = solve(
-            self.design,
-            &self.components,
-            &self.means,
-            &self.evidence,
-            keep,
-        )?;
+        let (components, said) = (&self.components, &mut self.said);
+        let posterior = solve(self.design, components, &self.means, &self.evidence, said)?;
         self.rows.clear();
         for (said, span) in self.said.iter().zip(&self.design.spans) {
             let own = said.own_values(&span.places, &posterior.shared);

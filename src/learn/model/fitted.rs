@@ -165,7 +165,8 @@ fn solved(design: &Design, response: Response) -> Option<(State<'_>, Stretch)> {
         return Some((state, stretch));
     };
     let searched = searched(State::new(&sample, response))?;
-    Some((searched.on_all(design)?, stretches(&searched)))
+    let stretch = stretches(&searched);
+    Some((searched.on_all(design)?, stretch))
 }
 
 fn searched(mut state: State<'_>) -> Option<State<'_>> {

@@ -52,25 +52,25 @@ pub(super) struct Posterior {
     pub(super) covariance: DMatrix<f64>,
 }
 
-/// Solves the equations, and passes on what each workload says. `None`: floating point does not suffice.
+/// Solves the equations, and adds to `said` what each workload says. `None`: floating point does not suffice.
 pub(super) fn solve(
     design: &Design,
     components: &Components,
     means: &[f64],
     evidence: &[Evidence],
-    mut keep: impl FnMut(Said),
+    said: &mut Vec<Said>,
 ) -> Option<Posterior> {
     let (mut matrix, mut vector) = prior_equations(design, components, means);
     for span in &design.spans {
-        let said = Equations::of_span(design, span, evidence, components).said()?;
+        let its = Equations::of_span(design, span, evidence, components).said()?;
         for (at, place) in span.places.iter().enumerate() {
-            vector[*place] += said.vector[at];
+            vector[*place] += its.vector[at];
             let mut column = matrix.column_mut(*place);
             for (other, other_place) in span.places.iter().enumerate().skip(at) {
-                column[*other_place] += said.matrix[(other, at)];
+                column[*other_place] += its.matrix[(other, at)];
             }
         }
-        keep(said);
+        said.push(its);
     }
     let decomposed = decompose(matrix)?;
     let (shared, covariance) = (decomposed.solve(&vector), decomposed.inverse());
@@ -203,19 +203,25 @@ impl<'a> Equations<'a> {
         decompose(spread)
     }
 
-    /// The own coefficients, where the shared ones are known.
+    /// The own coefficients by place, where the shared ones are known.
     pub(super) fn own_values(&self, shared: &DVector<f64>) -> Option<DVector<f64>> {
-        if !self.are_few() {
-            return Some(self.said()?.own_values(self.places, shared));
-        }
         let met = shared.select_rows(self.places);
         let left = |(row, its): &(&Row, &Evidence)| its.mean - product(row, &met);
         let left = DVector::from_iterator(self.rows.len(), self.rows.iter().map(left));
         let mut values = DVector::zeros(self.own.len());
-        for ((row, _), weight) in self.rows.iter().zip(&self.spread()?.solve(&left)) {
-            for (at, value) in row.iter() {
-                let at = *at as usize;
-                values[at] += self.own[at] * f64::from(*value) * weight;
+        if self.are_few() {
+            for ((row, _), weight) in self.rows.iter().zip(&self.spread()?.solve(&left)) {
+                for (at, value) in row.iter() {
+                    let at = *at as usize;
+                    values[at] += self.own[at] * f64::from(*value) * weight;
+                }
+            }
+        } else {
+            let (matrix, vector) = self.normal(&left);
+            let (own, inner) = self.inner(&matrix)?;
+            let solved = inner.solve(&vector.select_rows(&own));
+            for (at, value) in own.iter().zip(&solved) {
+                values[*at] = *value;
             }
         }
         Some(values)
@@ -236,10 +242,8 @@ impl<'a> Equations<'a> {
     }
 
     fn said_by_rows(&self) -> Option<(DMatrix<f64>, DVector<f64>)> {
-        let count = self.rows.len();
-        let means = self.rows.iter().map(|(_, evidence)| evidence.mean);
-        let mut means = DVector::from_iterator(count, means);
-        let mut dense = DMatrix::zeros(count, self.places.len());
+        let mut means = self.means();
+        let mut dense = DMatrix::zeros(self.rows.len(), self.places.len());
         for (number, (row, _)) in self.rows.iter().enumerate() {
             for (at, value) in row.iter() {
                 dense[(number, *at as usize)] = f64::from(*value);
@@ -253,29 +257,41 @@ impl<'a> Equations<'a> {
     }
 
     fn said_by_coefficients(&self) -> Option<(DMatrix<f64>, DVector<f64>)> {
-        let count = self.places.len();
-        let (mut matrix, mut vector) = (DMatrix::zeros(count, count), DVector::zeros(count));
-        for (row, evidence) in &self.rows {
-            add_row(
-                &mut matrix,
-                &mut vector,
-                row,
-                evidence.precision,
-                evidence.mean,
-            );
-        }
-        matrix.fill_upper_triangle_with_lower_triangle();
-        let own: Vec<usize> = (0..count).filter(|at| self.own[*at] > 0.0).collect();
+        let (matrix, vector) = self.normal(&self.means());
+        let (own, inner) = self.inner(&matrix)?;
         let of_own = matrix.select_rows(&own);
-        let mut inner = of_own.select_columns(&own);
-        for (at, position) in own.iter().enumerate() {
-            inner[(at, at)] += self.own[*position].recip();
-        }
-        let inner = decompose(inner)?;
         let turned = of_own.transpose();
         let left = matrix - &turned * inner.solve(&of_own);
         let left_vector = &vector - turned * inner.solve(&vector.select_rows(&own));
         Some((left, left_vector))
+    }
+
+    fn means(&self) -> DVector<f64> {
+        let means = self.rows.iter().map(|(_, evidence)| evidence.mean);
+        DVector::from_iterator(self.rows.len(), means)
+    }
+
+    /// The normal equations of these values.
+    fn normal(&self, values: &DVector<f64>) -> (DMatrix<f64>, DVector<f64>) {
+        let count = self.places.len();
+        let (mut matrix, mut vector) = (DMatrix::zeros(count, count), DVector::zeros(count));
+        for ((row, evidence), value) in self.rows.iter().zip(values) {
+            add_row(&mut matrix, &mut vector, row, evidence.precision, *value);
+        }
+        matrix.fill_upper_triangle_with_lower_triangle();
+        (matrix, vector)
+    }
+
+    /// The places of own coefficients, and their part of the normal equations with what is believed of them, decomposed.
+    fn inner(&self, normal: &DMatrix<f64>) -> Option<(Vec<usize>, Cholesky<f64, Dyn>)> {
+        let own: Vec<usize> = (0..self.own.len())
+            .filter(|at| self.own[*at] > 0.0)
+            .collect();
+        let mut inner = normal.select_rows(&own).select_columns(&own);
+        for (at, position) in own.iter().enumerate() {
+            inner[(at, at)] += self.own[*position].recip();
+        }
+        Some((own, decompose(inner)?))
     }
 }
 
