@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 use super::Priors;
 use super::block::{Block, Centres, Term};
 use super::facts::Facts;
-use super::gather::{Gathered, Group, Target, Value};
+use super::gather::{Group, Target, Value};
 use super::hash::Hash;
 use super::recent::{Ahead, recent};
 use super::response::Response;
@@ -96,18 +96,20 @@ pub(super) fn cell_key<'a>(workload: u64, terms: impl Iterator<Item = &'a (Block
 }
 
 impl Design {
-    pub(super) fn new(response: Response, gathered: &Gathered, priors: &Priors) -> Self {
-        let mut values = gathered.values[response as usize].clone();
+    pub(super) fn new(
+        response: Response,
+        groups: &[Group],
+        mut values: Vec<Value>,
+        priors: &Priors,
+    ) -> Self {
         values.sort_by_key(|value| value.group);
         let of_group = |values: &[Value]| {
             let targets = values.iter().map(|value| value.target);
-            (
-                &gathered.groups[values[0].group as usize],
-                targets.collect(),
-            )
+            (&groups[values[0].group as usize], targets.collect())
         };
-        let groups = values.chunk_by(|one, other| one.group == other.group);
-        let groups: Vec<(&Group, Vec<Target>)> = groups.map(of_group).collect();
+        let chunks = values.chunk_by(|one, other| one.group == other.group);
+        let groups: Vec<(&Group, Vec<Target>)> = chunks.map(of_group).collect();
+        drop(values);
         let mut design = Self {
             layout: Layout {
                 keys: Vec::new(),
@@ -247,34 +249,49 @@ impl Design {
 
     /// A part of the cells, the same for the same cells; `None`: there are no more than so many.
     ///
-    /// Workloads are taken whole, so that what is their own shows, but for very large ones. Beyond so many cells only those are taken
-    /// that meet a coefficient which few of the taken ones meet.
+    /// Workloads are taken whole, so that what is their own shows, but for very large ones. Beyond so many cells come those that meet
+    /// a coefficient which few others of the part meet.
     pub(super) fn sample(&self, most: usize) -> Option<Self> {
         if self.cells.len() <= most {
             return None;
         }
         let mut order: Vec<&Span> = self.spans.iter().collect();
         order.sort_unstable_by_key(|span| mixed(span.workload));
+        // Workloads teach what workloads differ in: some forty of them, or all.
+        let share = most / self.spans.len().clamp(1, 40);
+        let (mut taken, mut left) = (vec![false; self.cells.len()], most);
+        let mut met = vec![0; self.layout.keys.len()];
+        for only_rare in [false, true] {
+            for span in &order {
+                let mut cells: Vec<usize> = span.cells.clone().collect();
+                cells.sort_unstable_by_key(|cell| mixed(self.cells[*cell].key));
+                cells.truncate(if only_rare {
+                    usize::MAX
+                } else {
+                    share.min(left)
+                });
+                for cell in cells {
+                    let row = &self.cells[cell].row;
+                    let places = || row.iter().map(|(at, _)| span.places[*at as usize]);
+                    if !taken[cell] && (!only_rare || places().any(|place| met[place] < MET)) {
+                        taken[cell] = true;
+                        left = left.saturating_sub(1);
+                        places().for_each(|place| met[place] += 1);
+                    }
+                }
+            }
+        }
         let mut sample = Self {
             layout: self.layout.clone(),
             pseudo: self.pseudo.clone(),
             ..Self::default()
         };
-        let mut met = vec![0; self.layout.keys.len()];
-        // Workloads teach what workloads differ in: some forty of them, or all.
-        let share = most / self.spans.len().clamp(1, 40);
         for span in order {
             let begin = sample.cells.len();
-            let mut cells: Vec<&Cell> = self.cells[span.cells.clone()].iter().collect();
-            cells.sort_unstable_by_key(|cell| mixed(cell.key));
-            for (rank, cell) in cells.into_iter().enumerate() {
-                let places = || cell.row.iter().map(|(at, _)| span.places[*at as usize]);
-                let is_wanted = rank < share && sample.cells.len() < most;
-                if is_wanted || places().any(|place| met[place] < MET) {
-                    places().for_each(|place| met[place] += 1);
-                    sample.cells.push(cell.clone());
-                }
-            }
+            let its = span.cells.clone().filter(|cell| taken[*cell]);
+            sample
+                .cells
+                .extend(its.map(|cell| self.cells[cell].clone()));
             if sample.cells.len() > begin {
                 sample.spans.push(Span {
                     cells: begin..sample.cells.len(),

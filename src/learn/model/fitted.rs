@@ -63,13 +63,14 @@ impl Model {
         let (mut parts, mut explanation) = (Vec::new(), None);
         let mut scatter = (None, None);
         for response in Response::ALL {
-            if gathered.values[response as usize].is_empty() {
+            let values = std::mem::take(&mut gathered.values[response as usize]);
+            if values.is_empty() {
                 continue;
             }
             let unsolvable = || Unfit::Unsolvable {
                 response: response.as_str(),
             };
-            let design = Design::new(response, &gathered, priors);
+            let design = Design::new(response, &gathered.groups, values, priors);
             let (state, stretch) = solved(&design, response).ok_or_else(unsolvable)?;
             gathered.counts.pooled += design.pooled;
             // What is reported is of epochs, unless none was timed.

@@ -22,6 +22,9 @@ pub(super) type Ahead = (f64, f64);
 /// Puts values into the order of time, leaves out those of before the last shift, and weighs newer ones more; `sd` is what runs are
 /// believed to scatter by. Returns the shift, and how well each run, those left out too, followed from those before it.
 pub(super) fn recent(targets: &mut Vec<Target>, sd: f64) -> (Option<Shift>, Vec<Ahead>) {
+    if targets.len() == 1 {
+        return (None, Vec::new());
+    }
     // Sums of floats depend on their order, which must not depend on that of the runs.
     targets.sort_unstable_by_key(|target| {
         let Target {
