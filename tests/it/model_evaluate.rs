@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use std::fmt::Write as _;
 
 use dlrun::learn::model::{
-    Evaluation, FEWEST, Fit, HoldOut, Length, Observation, Priors, Sample, View, evaluate,
+    Evaluation, FEWEST, Fit, HoldOut, Length, Model, Observation, Priors, Sample, View, evaluate,
 };
 
 use crate::support::planted::{Dice, Shape, World};
@@ -271,4 +271,34 @@ fn a_planted_world_is_what_it_says() {
         again.seconds(&candidates[3]).to_bits(),
         world.seconds(&candidates[3]).to_bits()
     );
+}
+
+/// Of 6,000 configurations some 2,000 are solved together; the others are weighed by these.
+#[test]
+fn configurations_beyond_the_solved_part_are_forecast_as_well() {
+    let shape = Shape {
+        workloads: 200,
+        ..Shape::default()
+    };
+    let mut world = World::new(3, shape);
+    let history = world.histories(30);
+    let model = Model::fit(history, &Priors::none()).expect("there are runs");
+    let (mut asked, mut inside, mut off) = (0.0, 0.0, 0.0);
+    for workload in (0..world.workloads()).flat_map(|workload| [workload; 8]) {
+        let situation = world.some_situation(workload);
+        let Some(Length::Known(came)) = world.run(&situation).epoch_seconds else {
+            continue;
+        };
+        let forecast = model.forecast(&situation);
+        let told = forecast.time().expect("a time");
+        asked += 1.0;
+        inside += f64::from(u8::from(told.low <= came && came <= told.high));
+        off += (world.seconds(&situation) / told.median).ln().abs();
+    }
+    let (inside, off) = (inside / asked, off / asked);
+    tell(&format!(
+        "{asked} asked: within 90 % {inside:.3}, off by {off:.3} in the mean"
+    ));
+    assert!((0.86..=0.96).contains(&inside), "{inside}");
+    assert!(off < 0.08, "{off}");
 }

@@ -18,9 +18,6 @@ use crate::record::Shift;
 /// No block gets more coefficients than this; rarer levels have none of their own.
 const MOST_LEVELS: usize = 40;
 
-/// In a part of the cells each coefficient is met by at least so many, where there are as many.
-const MET: u32 = 40;
-
 /// Coefficients that all workloads share, in the order of their keys.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 pub(super) struct Layout {
@@ -249,49 +246,26 @@ impl Design {
 
     /// A part of the cells, the same for the same cells; `None`: there are no more than so many.
     ///
-    /// Workloads are taken whole, so that what is their own shows, but for very large ones. Beyond so many cells come those that meet
-    /// a coefficient which few others of the part meet.
+    /// Workloads are taken whole, so that what is their own shows, but for very large ones.
     pub(super) fn sample(&self, most: usize) -> Option<Self> {
         if self.cells.len() <= most {
             return None;
         }
         let mut order: Vec<&Span> = self.spans.iter().collect();
         order.sort_unstable_by_key(|span| mixed(span.workload));
-        // Workloads teach what workloads differ in: some forty of them, or all.
-        let share = most / self.spans.len().clamp(1, 40);
-        let (mut taken, mut left) = (vec![false; self.cells.len()], most);
-        let mut met = vec![0; self.layout.keys.len()];
-        for only_rare in [false, true] {
-            for span in &order {
-                let mut cells: Vec<usize> = span.cells.clone().collect();
-                cells.sort_unstable_by_key(|cell| mixed(self.cells[*cell].key));
-                cells.truncate(if only_rare {
-                    usize::MAX
-                } else {
-                    share.min(left)
-                });
-                for cell in cells {
-                    let row = &self.cells[cell].row;
-                    let places = || row.iter().map(|(at, _)| span.places[*at as usize]);
-                    if !taken[cell] && (!only_rare || places().any(|place| met[place] < MET)) {
-                        taken[cell] = true;
-                        left = left.saturating_sub(1);
-                        places().for_each(|place| met[place] += 1);
-                    }
-                }
-            }
-        }
         let mut sample = Self {
             layout: self.layout.clone(),
             pseudo: self.pseudo.clone(),
             ..Self::default()
         };
+        // Workloads teach what workloads differ in: some forty of them, or all.
+        let share = most / self.spans.len().clamp(1, 40);
         for span in order {
             let begin = sample.cells.len();
-            let its = span.cells.clone().filter(|cell| taken[*cell]);
-            sample
-                .cells
-                .extend(its.map(|cell| self.cells[cell].clone()));
+            let mut cells: Vec<&Cell> = self.cells[span.cells.clone()].iter().collect();
+            cells.sort_unstable_by_key(|cell| mixed(cell.key));
+            let taken = cells.into_iter().take(share.min(most - begin));
+            sample.cells.extend(taken.cloned());
             if sample.cells.len() > begin {
                 sample.spans.push(Span {
                     cells: begin..sample.cells.len(),

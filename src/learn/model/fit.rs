@@ -80,24 +80,25 @@ impl<'a> State<'a> {
     }
 
     /// The same on all cells, where it was solved on a part of them: what that says of the shared coefficients is sure enough to weigh
-    /// each workload's runs by themselves. `None`: floating point does not suffice.
+    /// each workload's runs by themselves, so that all need be solved together only once. `None`: floating point does not suffice.
     pub(super) fn on_all(self, design: &Design) -> Option<State<'_>> {
         let mut all = State::new(design, self.response);
         all.noise.fill(self.components.noise);
         all.components = self.components;
-        let posterior = self.posterior?;
+        let shared = self.posterior?.shared;
         for _ in 0..LOOKS {
             all.weigh_all();
             all.rows.clear();
             for span in &design.spans {
                 let equations = Equations::of_span(design, span, &all.evidence, &all.components);
-                let own = equations.own_values(&posterior.shared)?;
-                add_rows(&mut all.rows, design, span, &posterior.shared, &own);
+                let own = equations.own_values(&shared)?;
+                add_rows(&mut all.rows, design, span, &shared, &own);
             }
             all.learn_noise();
         }
         all.weigh_all();
-        all.posterior = Some(posterior);
+        let (components, means) = (&all.components, &all.means);
+        all.posterior = Some(solve(design, components, means, &all.evidence, drop)?);
         Some(all)
     }
 
@@ -105,8 +106,15 @@ impl<'a> State<'a> {
     pub(super) fn step(&mut self) -> Option<()> {
         self.weigh_all();
         self.said.clear();
-        let (components, said) = (&self.components, &mut self.said);
-        let posterior = solve(self.design, components, &self.means, &self.evidence, said)?;
+        let State {
+            design,
+            components,
+            means,
+            evidence,
+            said,
+            ..
+        } = self;
+        let posterior = solve(design, components, means, evidence, |its| said.push(its))?;
         self.rows.clear();
         for (said, span) in self.said.iter().zip(&self.design.spans) {
             let own = said.own_values(&span.places, &posterior.shared);

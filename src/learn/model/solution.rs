@@ -55,7 +55,9 @@ struct MeasuredCell(u64, Vec<u32>, Row, [f32; 3], Option<Shift>);
 impl MeasuredCell {
     fn row(&self) -> Row {
         let ones = self.1.iter().map(|at| (*at, 1.0));
-        ones.chain(self.2.iter().copied()).collect()
+        let mut row: Row = ones.chain(self.2.iter().copied()).collect();
+        row.sort_unstable_by_key(|(at, _)| *at);
+        row
     }
 
     fn evidence(&self) -> Evidence {

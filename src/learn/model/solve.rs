@@ -52,13 +52,13 @@ pub(super) struct Posterior {
     pub(super) covariance: DMatrix<f64>,
 }
 
-/// Solves the equations, and adds to `said` what each workload says. `None`: floating point does not suffice.
+/// Solves the equations, and passes on what each workload says. `None`: floating point does not suffice.
 pub(super) fn solve(
     design: &Design,
     components: &Components,
     means: &[f64],
     evidence: &[Evidence],
-    said: &mut Vec<Said>,
+    mut keep: impl FnMut(Said),
 ) -> Option<Posterior> {
     let (mut matrix, mut vector) = prior_equations(design, components, means);
     for span in &design.spans {
@@ -70,7 +70,7 @@ pub(super) fn solve(
                 column[*other_place] += its.matrix[(other, at)];
             }
         }
-        said.push(its);
+        keep(its);
     }
     let decomposed = decompose(matrix)?;
     let (shared, covariance) = (decomposed.solve(&vector), decomposed.inverse());
