@@ -8,7 +8,7 @@ use crate::foundation::statistics::{Z95, normal_below};
 use crate::record::{Basis, Forecast, Interval, add_new};
 
 /// Halvings until a quantile is found.
-const STEPS: usize = 45;
+const STEPS: usize = 28;
 
 /// The interval of a mixture; shares sum up to 1.
 fn interval(parts: &[(f64, Interval)]) -> Interval {

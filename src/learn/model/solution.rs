@@ -34,7 +34,7 @@ pub(super) struct Solution {
     /// The covariance of the shared coefficients: rows of the lower triangle, each to the diagonal.
     covariance: Vec<f32>,
     /// What was measured of each workload, as JSON: a forecast needs one of them, and a model may have thousands.
-    workloads: BTreeMap<u64, String>,
+    workloads: BTreeMap<u64, Box<str>>,
 }
 
 /// What was measured of a workload.
@@ -180,7 +180,8 @@ impl Solution {
                     .map(measured)
                     .collect(),
             };
-            Some((span.workload, serde_json::to_string(&workload).ok()?))
+            let text = serde_json::to_string(&workload).ok()?;
+            Some((span.workload, text.into_boxed_str()))
         };
         Some(Self {
             response: state.response,
