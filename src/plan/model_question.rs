@@ -41,6 +41,7 @@ impl Resolver<'_> {
             nodes: resources.nodes,
             tasks_per_node: resources.tasks_per_node,
             storage: storage.map(|storage| storage.class),
+            numbers: identity.other_numbers(),
         };
         Question {
             situation,

@@ -238,6 +238,21 @@ impl Identity {
         workload
     }
 
+    /// The numbers among its arguments that are above 0 and that [`Self::completed`] does not use, by name or place.
+    #[must_use]
+    pub fn other_numbers(&self) -> BTreeMap<String, f64> {
+        let is_other = |name: &str| {
+            let part = last_part(name);
+            let mut used = [EPOCHS, SAMPLES, BATCH].into_iter();
+            !name.starts_with('$') && !used.any(|names| names.split(' ').any(|its| its == part))
+        };
+        let numbers = self.numbers.iter();
+        let numbers = numbers.filter(|(name, number)| **number > 0.0 && is_other(name));
+        numbers
+            .map(|(name, number)| (name.clone(), *number))
+            .collect()
+    }
+
     /// Samples of a step over all workers, where an argument says so by its name. Of `--batch-size` most programs have one for each rank.
     #[must_use]
     pub fn global_batch(&self) -> Option<u64> {

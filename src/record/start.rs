@@ -1,5 +1,7 @@
 //! A start of a run as the model sees it, and what decides how long it takes.
 
+use std::collections::BTreeMap;
+
 use serde::{Deserialize, Serialize};
 
 use super::{NodeFigures, NodeState};
@@ -22,6 +24,9 @@ pub struct Situation {
     pub tasks_per_node: u32,
     /// What the data lie on.
     pub storage: Option<StorageClass>,
+    /// Numbers among the arguments, by name, beside those that `workload` has.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub numbers: BTreeMap<String, f64>,
 }
 
 impl Situation {

@@ -150,6 +150,7 @@ fn situation(dice: &mut Runs, workload: usize) -> Situation {
         nodes: if gpus == 4 { dice.of(&[1, 2, 4]) } else { 1 },
         tasks_per_node: 1,
         storage: Some(dice.of(&[StorageClass::Common, StorageClass::Ssd])),
+        numbers: std::collections::BTreeMap::new(),
     }
 }
 

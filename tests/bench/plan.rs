@@ -133,6 +133,7 @@ fn run(number: u32) -> Observation {
             nodes: 1,
             tasks_per_node: 1,
             storage: None,
+            numbers: std::collections::BTreeMap::new(),
         },
         epoch_seconds: Some(Length::Known(seconds)),
         epochs: 9,

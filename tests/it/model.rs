@@ -54,6 +54,7 @@ pub(crate) fn situation(model: &str, compiler: &str, threads: f64) -> Situation 
         nodes: 1,
         tasks_per_node: 1,
         storage: Some(StorageClass::Ssd),
+        numbers: std::collections::BTreeMap::new(),
     }
 }
 

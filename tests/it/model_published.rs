@@ -92,6 +92,7 @@ impl Point {
             nodes: self.nodes,
             tasks_per_node: 1,
             storage: None,
+            numbers: std::collections::BTreeMap::new(),
         }
     }
 

@@ -91,6 +91,7 @@ impl Set {
                 nodes: point.nodes,
                 tasks_per_node: if gpu { 1 } else { per_node },
                 storage: point.storage,
+                numbers: std::collections::BTreeMap::new(),
             },
             epoch_seconds: Some(Length::Known(point.seconds())),
             epochs: 3,

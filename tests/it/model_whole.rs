@@ -144,3 +144,69 @@ fn runs_of_two_lengths_without_epochs_show_what_goes_by_their_number() {
         );
     }
 }
+
+/// Runs that show no epochs and have these numbers among their arguments.
+fn with_numbers(numbers: &[(&str, f64)], seconds: f64) -> Observation {
+    let mut run = silent(1);
+    run.situation.workload.epochs = None;
+    let numbers = numbers
+        .iter()
+        .map(|(name, number)| ((*name).to_owned(), *number));
+    run.situation.numbers = numbers.collect();
+    run.wall_seconds = Some(Length::Known(seconds));
+    run
+}
+
+#[test]
+fn whole_runs_without_epochs_grow_with_the_argument_that_shows_it() {
+    let mut dice = Dice::new(5);
+    let truth = |steps: f64| 20.0 + 3e-5 * steps;
+    let mut runs = Vec::new();
+    for steps in [1e6, 2e6, 5e6, 1e6, 2e6, 5e6] {
+        let numbers = [("steps", steps), ("lr", dice.between(0.001, 0.1))];
+        runs.push(with_numbers(
+            &numbers,
+            truth(steps) * dice.normal(0.03).exp(),
+        ));
+    }
+    let model = fit(runs);
+    for steps in [1e6, 3e6, 5e6, 2e7] {
+        let asked = with_numbers(&[("steps", steps), ("lr", 0.5)], 1.0).situation;
+        let predicted = total(&model, &asked);
+        let shown = format!("{steps}: {} in {predicted:?}", truth(steps));
+        assert!(
+            (predicted.median / truth(steps)).ln().abs() < 0.1,
+            "{shown}"
+        );
+        assert!(
+            predicted.low < truth(steps) && truth(steps) < predicted.high,
+            "{shown}"
+        );
+        assert!(predicted.high / predicted.low < 3.5, "{shown}");
+        let assumed = model.forecast(&asked).assumed;
+        assert!(assumed[0].contains("argument `steps`"), "{assumed:?}");
+    }
+    let unknown = model.forecast(&with_numbers(&[("lr", 0.5)], 1.0).situation);
+    assert_eq!(unknown.total_seconds, None, "nobody knows how many steps");
+    assert!(
+        unknown.beyond.iter().any(|text| text.contains("`steps`")),
+        "{unknown:?}"
+    );
+}
+
+#[test]
+fn arguments_that_change_no_time_are_not_taken_for_its_cause() {
+    let mut found = 0;
+    for seed in 0..300 {
+        let mut dice = Dice::new(seed);
+        let mut run = || {
+            let numbers =
+                ["lr", "dropout", "width", "depth"].map(|name| (name, dice.between(1.0, 9.0)));
+            with_numbers(&numbers, 60.0 * dice.normal(0.15).exp())
+        };
+        let model = fit((0..6).map(|_| run()).collect::<Vec<_>>());
+        let forecast = model.forecast(&run().situation);
+        found += usize::from(!forecast.assumed.is_empty());
+    }
+    assert!(found <= 3, "{found} of 300");
+}

@@ -31,7 +31,7 @@ pub(super) struct Experience {
     named: BTreeMap<u64, Training>,
     /// Names of networks that people chose.
     networks: BTreeSet<String>,
-    /// How runs without known epochs grow with their number, by workload.
+    /// What the time of runs without known epochs grows with, by workload.
     pub(super) growth: BTreeMap<u64, Growth>,
 }
 

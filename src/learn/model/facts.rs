@@ -1,6 +1,7 @@
 //! A situation as numbers: what two runs must share to be repeats of each other.
 
 use std::borrow::Cow;
+use std::collections::BTreeMap;
 
 use super::accelerators::Accelerator;
 use super::hash::Hash;
@@ -62,6 +63,8 @@ pub(super) struct Facts {
     /// Hashes of what [`Word`] names; 0: not known.
     words: [u64; Word::ALL.len()],
     sizes: [i32; Size::COUNT],
+    /// Hash of the numbers among the arguments.
+    numbers: u64,
     /// Whether it runs on GPUs.
     pub(super) gpu: bool,
 }
@@ -90,6 +93,7 @@ impl Facts {
             workload: workload_hash(situation),
             words,
             sizes,
+            numbers: hash_of(&situation.numbers),
             gpu,
         }
     }
@@ -109,8 +113,9 @@ impl Facts {
         self
     }
 
-    /// The same without a number of epochs.
+    /// The same without a number of epochs and the other numbers among the arguments.
     pub(super) fn without_epochs(mut self) -> Self {
+        self.numbers = 0;
         self.sizes[Size::Epochs as usize] = UNKNOWN;
         self
     }
@@ -147,7 +152,7 @@ impl Facts {
         .map(|word| self.word(word));
         let sizes = [Size::Workers, Size::Nodes, Size::Batch, Size::Threads]
             .map(|size| u64::from(self.sizes[size as usize].cast_unsigned()));
-        [self.workload]
+        [self.workload, self.numbers]
             .into_iter()
             .chain(words)
             .chain(sizes)
@@ -186,7 +191,7 @@ impl Facts {
             .sizes
             .iter()
             .map(|size| u64::from(size.cast_unsigned()));
-        [self.workload, u64::from(self.gpu)]
+        [self.workload, u64::from(self.gpu), self.numbers]
             .into_iter()
             .chain(words)
             .chain(sizes)
@@ -200,6 +205,13 @@ pub(super) fn whole(count: u64) -> f64 {
     #[expect(clippy::cast_precision_loss, reason = "see above")]
     let float = count as f64;
     float
+}
+
+fn hash_of(numbers: &BTreeMap<String, f64>) -> u64 {
+    let hash =
+        |hash: Hash, (name, number): (&String, &f64)| hash.name(name).number(number.to_bits());
+    let hash = numbers.iter().fold(Hash::new(13), hash);
+    if numbers.is_empty() { 0 } else { hash.end() }
 }
 
 fn stepped(logarithm: f64) -> i32 {

@@ -1,6 +1,7 @@
 //! What a model says of runs that have not begun.
 
 use super::facts::{EXACT, Facts, Size, whole};
+use super::gather::Growth;
 use super::response::{BETWEEN, Response};
 use super::solution::{Predicted, Settled, Solution};
 use super::{Doubts, Hardware, Model, Situation, mixture};
@@ -8,6 +9,9 @@ use crate::record::{Forecast, Interval};
 
 /// What a total lacks where no run has it.
 const NO_OUTSIDE: &str = "no run shows how long start-up, evaluation and the end take: the whole run has no time for them";
+
+/// What a step of the logarithm beyond the numbers that runs had adds to the standard deviation: as for epochs that are not seen.
+const BEND: f64 = 0.25;
 
 /// Hardware that a run may get.
 #[derive(Debug, Clone, PartialEq)]
@@ -140,14 +144,43 @@ impl Model {
                 forecast.beyond.push(NO_OUTSIDE.to_owned());
             }
         } else {
-            let longer = epochs.zip(known.growth.get(&facts.workload));
-            let longer = longer.map_or(0.0, |(epochs, growth)| growth.ln(epochs));
             let predicted = interval(whole_run);
             forecast.shift = predicted.and_then(|its| its.shift);
-            forecast.total_seconds = predicted.map(|run| run.plus(samples + longer).interval());
+            let growth = known.growth.get(&facts.workload);
+            let grown = growth.map_or(Some((0.0, 0.0)), |growth| {
+                grown(growth, situation, epochs, &mut forecast)
+            });
+            let run = predicted.zip(grown);
+            let run = run.map(|(run, (longer, far))| run.plus(samples + longer).widened(far));
+            forecast.total_seconds = run.map(Predicted::interval);
         }
         forecast
     }
+}
+
+/// How much longer a run is by the number that its workload's time grows with, and what that adds to the standard deviation, as
+/// natural logarithms; the forecast says so. `None`: the run does not have that number.
+fn grown(
+    growth: &Growth,
+    situation: &Situation,
+    epochs: Option<f64>,
+    forecast: &mut Forecast,
+) -> Option<(f64, f64)> {
+    let Some(name) = &growth.name else {
+        return Some((epochs.map_or(0.0, |epochs| growth.ln(epochs)), 0.0));
+    };
+    let Some(count) = situation.numbers.get(name) else {
+        forecast.beyond.push(format!(
+            "its time goes by the argument `{name}`, which this job does not have"
+        ));
+        return None;
+    };
+    let (fewest, most) = growth.ends;
+    forecast.assumed.push(format!(
+        "the time goes by the argument `{name}`, of which runs had {fewest} to {most}"
+    ));
+    let far = (count / most).ln().max(0.0) + (fewest / count).ln().max(0.0);
+    Some((growth.ln(*count), BEND * far))
 }
 
 /// A run on each kind of hardware, with its share.

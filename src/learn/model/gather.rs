@@ -49,49 +49,108 @@ pub(super) struct Group {
     pub(super) namings: Option<(Option<u64>, u64)>,
     /// The largest of each size of [`EXACT`]; 0: not known.
     pub(super) exact: [f64; EXACT.len()],
+    /// Numbers among the arguments.
+    pub(super) numbers: BTreeMap<String, f64>,
 }
 
-/// How a run's time goes by the number of its epochs where they are not seen: a part does not, the rest does.
-#[derive(Debug, Clone, Copy, Serialize, Deserialize)]
+/// How the time of a run whose epochs are not seen goes by a number that it has: a part does not, the rest does.
+#[derive(Debug, Clone, Serialize, Deserialize)]
 pub(super) struct Growth {
-    /// The fewest epochs of a run.
-    fewest: f64,
-    /// The share of such a run that all runs have.
+    /// The name of the number among the arguments; `None`: the number of epochs.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(super) name: Option<String>,
+    /// The fewest and the most of a run.
+    pub(super) ends: (f64, f64),
+    /// The share of the run with the fewest that all runs have.
     fixed: f64,
 }
+
+/// A run whose epochs are not seen: logarithm of its time, whether it was cut off, and its group.
+type Unseen<'a> = (f64, bool, &'a Group);
 
 impl Growth {
     /// Shares that are compared, the one that is believed first.
     const SHARES: [f64; 8] = [0.2, 0.0, 0.05, 0.1, 0.3, 0.45, 0.65, 0.85];
+    /// A number among the arguments counts where it has so many values, so far apart, and leaves so much less scatter.
+    const SHOWN: (usize, f64, f64) = (3, 1.5, 0.1);
 
-    /// The one under which runs that differ in their epochs alone differ least in the rest.
-    fn of(runs: &[(f64, &mut Value, Facts)]) -> Self {
-        let fewest = runs.iter().map(|(epochs, ..)| *epochs);
-        let fewest = fewest.fold(f64::INFINITY, f64::min);
-        let scatter = |growth: &Self| {
-            let mut sums: HashMap<u64, [f64; 3]> = HashMap::new();
-            for (epochs, value, facts) in runs.iter().filter(|(_, its, _)| !its.target.censored) {
-                let left = value.target.y - growth.ln(*epochs);
-                let sums = sums
-                    .entry(facts.without_epochs().fingerprint())
-                    .or_default();
-                *sums = [sums[0] + 1.0, sums[1] + left, sums[2] + left * left];
-            }
-            let each = sums
-                .values()
-                .map(|[runs, sum, squares]| squares - sum * sum / runs);
-            // Rounding errors decide nothing.
-            (each.sum::<f64>() * 1e6).round()
+    /// The one under which a workload's runs differ least in the rest; `None`: they have no number that says anything.
+    fn of(runs: &[Unseen<'_>]) -> Option<Self> {
+        let by_epochs = Self::by(None, runs);
+        let plain = by_epochs
+            .as_ref()
+            .map_or_else(|| scatter(runs, |_| Some(0.0)), |(scatter, _)| *scatter);
+        let names = runs.first().map(|(.., group)| group.numbers.keys());
+        let shown = names.into_iter().flatten().filter_map(|name| {
+            let count = |(.., group): &Unseen<'_>| group.numbers.get(name).copied();
+            let mut counts = runs.iter().map(count).collect::<Option<Vec<f64>>>()?;
+            counts.sort_by(f64::total_cmp);
+            counts.dedup();
+            let (values, apart, _) = Self::SHOWN;
+            let is_wide = counts.len() >= values && counts[counts.len() - 1] >= apart * counts[0];
+            is_wide.then(|| Self::by(Some(name), runs)).flatten()
+        });
+        let best = shown.min_by(|(one, _), (other, _)| one.total_cmp(other));
+        let best = best.filter(|(scatter, _)| *scatter < Self::SHOWN.2 * plain);
+        best.or(by_epochs).map(|(_, growth)| growth)
+    }
+
+    /// The best share for a number, with the scatter that it leaves.
+    fn by(name: Option<&String>, runs: &[Unseen<'_>]) -> Option<(f64, Self)> {
+        let mut growth = Self {
+            name: name.cloned(),
+            ends: (f64::INFINITY, 0.0),
+            fixed: 0.0,
         };
-        let all = Self::SHARES.map(|fixed| Self { fewest, fixed });
-        let best = all.iter().min_by(|a, b| scatter(a).total_cmp(&scatter(b)));
-        *best.unwrap_or(&all[0])
+        let counts = runs.iter().filter_map(|(.., group)| growth.count_of(group));
+        let (fewest, most) = counts.fold(growth.ends, |(fewest, most), count| {
+            (f64::min(fewest, count), f64::max(most, count))
+        });
+        growth.ends = (fewest, most);
+        let all = Self::SHARES.map(|fixed| Self {
+            fixed,
+            ..growth.clone()
+        });
+        let all = all.into_iter().map(|growth| {
+            let left = scatter(runs, |group| Some(growth.ln(growth.count_of(group)?)));
+            (left, growth)
+        });
+        let best = all.min_by(|(one, _), (other, _)| one.total_cmp(other));
+        best.filter(|_| most > 0.0)
     }
 
-    /// By how much longer a run of so many epochs is than one of the fewest, as a natural logarithm.
-    pub(super) fn ln(&self, epochs: f64) -> f64 {
-        (self.fixed + (1.0 - self.fixed) * epochs / self.fewest).ln()
+    fn count_of(&self, group: &Group) -> Option<f64> {
+        let epochs = Some(group.exact[Size::Epochs as usize]).filter(|epochs| *epochs > 0.0);
+        match &self.name {
+            Some(name) => group.numbers.get(name).copied(),
+            None => epochs,
+        }
     }
+
+    /// By how much longer a run with so many is than one with the fewest, as a natural logarithm.
+    pub(super) fn ln(&self, count: f64) -> f64 {
+        (self.fixed + (1.0 - self.fixed) * count / self.ends.0).ln()
+    }
+}
+
+/// How much runs differ that differ in numbers alone, without what `growth` says of them.
+fn scatter(runs: &[Unseen<'_>], growth: impl Fn(&Group) -> Option<f64>) -> f64 {
+    let mut sums: HashMap<u64, [f64; 3]> = HashMap::new();
+    for (y, _, group) in runs.iter().filter(|(_, censored, _)| !censored) {
+        let Some(growth) = growth(group) else {
+            continue;
+        };
+        let left = y - growth;
+        let sums = sums
+            .entry(group.facts.without_epochs().fingerprint())
+            .or_default();
+        *sums = [sums[0] + 1.0, sums[1] + left, sums[2] + left * left];
+    }
+    let each = sums
+        .values()
+        .map(|[runs, sum, squares]| squares - sum * sum / runs);
+    // Rounding errors decide nothing.
+    (each.sum::<f64>() * 1e6).round()
 }
 
 fn is_cut_off(length: Length) -> bool {
@@ -226,21 +285,23 @@ impl Gathered {
         }
     }
 
-    /// Takes the number of epochs out of the runs that show none: what is left is the time of one with the fewest.
+    /// Takes the number that their time grows with out of the runs that show no epochs: what is left is the time of one with the fewest.
     fn learn_growth(&mut self) {
-        let values = &mut self.values[Response::Whole as usize];
-        let mut of_workloads: BTreeMap<u64, Vec<(f64, &mut Value, Facts)>> = BTreeMap::new();
-        for value in values {
-            let group = &self.groups[value.group as usize];
-            if group.exact[Size::Epochs as usize] > 0.0 {
-                let of = of_workloads.entry(group.facts.workload).or_default();
-                of.push((group.exact[Size::Epochs as usize], value, group.facts));
-            }
+        let mut of_workloads: BTreeMap<u64, Vec<&mut Value>> = BTreeMap::new();
+        for value in &mut self.values[Response::Whole as usize] {
+            let workload = self.groups[value.group as usize].facts.workload;
+            of_workloads.entry(workload).or_default().push(value);
         }
-        for (workload, mut runs) in of_workloads {
-            let growth = Growth::of(&runs);
-            for (epochs, value, _) in &mut runs {
-                value.target.y -= growth.ln(*epochs);
+        for (workload, mut values) in of_workloads {
+            let group = |value: &Value| &self.groups[value.group as usize];
+            let unseen = |value: &&mut Value| (value.target.y, value.target.censored, group(value));
+            let runs: Vec<Unseen<'_>> = values.iter().map(unseen).collect();
+            let Some(growth) = Growth::of(&runs) else {
+                continue;
+            };
+            for value in &mut values {
+                let count = growth.count_of(group(value));
+                value.target.y -= count.map_or(0.0, |count| growth.ln(count));
             }
             self.growth.insert(workload, growth);
         }
@@ -274,6 +335,7 @@ impl Gathered {
             met: 0,
             namings: namings(situation),
             exact: [0.0; EXACT.len()],
+            numbers: situation.numbers.clone(),
         });
         self.places.insert(facts, place);
         place

@@ -175,6 +175,7 @@ fn read_side(fields: &mut Fields<'_>, gpu: bool, workload: &Workload) -> Situati
         nodes: fields.count("nodes", 1_000_000).unwrap_or(1),
         tasks_per_node: fields.count("tasks_per_node", 1_000_000).unwrap_or(1),
         storage: fields.word("storage", &StorageClass::WORDS),
+        ..Situation::default()
     }
 }
 

@@ -100,6 +100,14 @@ impl Predicted {
         }
     }
 
+    /// The same with so much more standard deviation, of an independent cause.
+    pub(super) fn widened(self, by: f64) -> Self {
+        Self {
+            sd: self.sd.hypot(by),
+            ..self
+        }
+    }
+
     /// As a figure, and no logarithm.
     pub(super) fn interval(self) -> Interval {
         let exp = |logarithm: f64| logarithm.clamp(-LOGARITHMS, LOGARITHMS).exp();

@@ -118,6 +118,7 @@ fn situation() -> impl Strategy<Value = Situation> {
                     nodes,
                     tasks_per_node,
                     storage,
+                    numbers: std::collections::BTreeMap::new(),
                 }
             },
         )

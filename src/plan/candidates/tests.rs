@@ -62,6 +62,7 @@ fn run(number: u8, compiler: &str, seconds: f64) -> Observation {
             nodes: 1,
             tasks_per_node: 1,
             storage: None,
+            numbers: std::collections::BTreeMap::new(),
         },
         epoch_seconds: Some(Length::Known(seconds)),
         epochs: 9,

@@ -259,6 +259,7 @@ fn submitted(row: &Row<'_>) -> rusqlite::Result<Submitted> {
     };
     let identity: Option<Identity> = from_json(row, "identity")?;
     let tasks_per_node: Option<u32> = row.get("tasks_per_node")?;
+    let numbers = identity.as_ref().map(Identity::other_numbers);
     Ok(Submitted {
         run_id: run_id(row)?,
         at_ms: number(row, "submitted_at_ms")?,
@@ -276,6 +277,7 @@ fn submitted(row: &Row<'_>) -> rusqlite::Result<Submitted> {
             nodes: row.get("nodes")?,
             tasks_per_node: tasks_per_node.unwrap_or(1).max(1),
             storage: word(row, "storage_class")?,
+            numbers: numbers.unwrap_or_default(),
         },
     })
 }

@@ -311,6 +311,7 @@ impl World {
                         nodes: 1,
                         tasks_per_node: 1,
                         storage: Some(StorageClass::Ssd),
+                        numbers: std::collections::BTreeMap::new(),
                     });
                 }
             }
