@@ -337,14 +337,7 @@ impl Work for SweepWork<'_> {
     }
 
     fn done(&self, _in_flight: usize) -> (usize, usize) {
-        let study = &self.dir.journal;
-        let over = study
-            .trials()
-            .filter(|trial| trial.outcome.is_some())
-            .count();
-        let trials = over.max(self.sweep.trials as usize);
-        let (pairs, all) = self.sweep.runs_of_pairs(study);
-        (over + pairs, trials + all)
+        self.sweep.runs(&self.dir.journal)
     }
 
     fn verb(&self) -> &'static str {
