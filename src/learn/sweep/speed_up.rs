@@ -217,6 +217,7 @@ mod tests {
                 study.add(Note::Proposed {
                     proposed: *cell,
                     values: Values::default(),
+                    asked: None,
                 });
             }
             let run_id: RunId = format!("{place:0>16}").parse().expect("an id");

@@ -32,6 +32,9 @@ pub(crate) struct ShownSweep<'a> {
     mode: &'static str,
     /// The second metric of two; null: there is one.
     second: Option<SecondMetric<'a>>,
+    sampler: &'static str,
+    /// With a sampler of Optuna's, its versions that proposed trials; else empty.
+    optuna: Vec<&'a str>,
     /// With two metrics the numbers of the trials that no other is better than in both; else empty.
     front: Vec<usize>,
     /// Trials that the file asks for.
@@ -191,6 +194,8 @@ pub(super) fn print(session: &Session, sweep: &Sweep, dir: &StudyDir<Study>) -> 
         metric: &sweep.metric.name,
         mode: sweep.metric.mode(),
         second: SecondMetric::of(sweep),
+        sampler: sweep.sampler.as_str(),
+        optuna: study.optuna_versions().into_iter().collect(),
         front: front.iter().map(|number| number + 1).collect(),
         trials_planned: sweep.trials,
         node_hours: study.node_hours(),
