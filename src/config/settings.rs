@@ -41,9 +41,9 @@ settings! {
         "python.interpreter": Kind::Path, None => python_interpreter: Option<&Path> = path;
         /// where environments are kept; must be seen by the nodes (STATE_DIR/python)
         "python.env_dir": Kind::Path, None => python_env_dir: PathBuf = set_path;
-        /// a Python that has Optuna, for sweeps with such a sampler (one that dlrun makes)
+        /// a Python that has Optuna, for sweeps with such a sampler (one that dlrun creates)
         "optuna.python": Kind::Path, None => optuna_python: Option<&Path> = path;
-        /// whether dlrun may make one, by pip
+        /// whether dlrun may create one, with pip
         "optuna.install": Kind::Word(&ON), Some("auto") => installs_optuna: bool = is_on;
         /// how long Optuna may take to propose a trial
         "optuna.timeout_seconds": Kind::Number(1, 86_400), Some("300") => optuna_timeout: Duration = seconds;

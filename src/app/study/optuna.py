@@ -61,10 +61,10 @@ def answer(request):
         )
         study.add_trial(trial)
     trial = study.ask()
-    # Also those whose condition does not hold: dlrun leaves them out, here and of what it tells next time.
+    # Also those whose condition does not hold: dlrun leaves them out, here and in its next request.
     params = {one["name"]: suggest(trial, one) for one in request["space"]}
     attrs = study.get_trials(deepcopy=False)[-1].system_attrs
-    # What a sampler needs to continue; parameters are told anyway.
+    # What a sampler needs to continue; parameters come with each trial anyway.
     attrs = {name: value for name, value in attrs.items() if "relative_params" not in name}
     return {"params": params, "attrs": attrs, "optuna": optuna.__version__}
 

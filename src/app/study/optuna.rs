@@ -25,7 +25,7 @@ pub(crate) struct Optuna<'a> {
 }
 
 impl<'a> Optuna<'a> {
-    /// The Python that `optuna.python` names, else one of our own, which is made where it is missing; `None`: the sampler is another.
+    /// The Python that `optuna.python` names, else one that dlrun creates; `None`: the sampler is not Optuna's.
     pub(crate) fn ready(session: &'a Session, sweep: &Sweep) -> Result<Option<Self>, Error> {
         let Some(packages) = sweep.sampler.packages() else {
             return Ok(None);
@@ -55,12 +55,12 @@ impl<'a> Optuna<'a> {
         number: usize,
     ) -> Result<(Values, Asked), Error> {
         let tool = Tool::new(&self.python)
-            // What is set for another Python, or lies in this directory, is nothing for our own.
+            // Variables that are set for another Python would mislead dlrun's own.
             .args(self.is_own.then_some("-I"))
             .args(["-c", PROGRAM])
             .current_dir("/")
             .env("LC_ALL", "C.UTF-8")
-            // The same numbers on any number of cores, of which a login node has others for others.
+            // The same numbers on any number of cores; and a login node's cores are for all its users.
             .env("OMP_NUM_THREADS", "1")
             .stdin(request(sweep, study, number))
             .timeout(self.session.settings.optuna_timeout())
@@ -100,7 +100,7 @@ impl<'a> Optuna<'a> {
     }
 }
 
-/// The Python of an environment that dlrun makes once for each set of packages.
+/// The Python of an environment that dlrun creates once for each set of packages.
 fn own_python(session: &Session, sampler: SamplerKind, packages: &str) -> Result<PathBuf, Error> {
     let settings = &session.settings;
     let root = settings.python_env_dir();

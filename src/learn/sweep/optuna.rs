@@ -17,7 +17,7 @@ use crate::learn::bench::Settled;
 
 /// Trials of a generation of NSGA-II. With Optuna's own number, 50, it was no better than random values in 100 trials.
 const POPULATION: u32 = 10;
-/// Characters of an answer that cannot be read that an error repeats.
+/// Characters of an unreadable answer that an error repeats.
 const SHOWN: usize = 200;
 
 /// The question for a trial, counted from 0.
@@ -25,7 +25,7 @@ const SHOWN: usize = 200;
 pub fn request(sweep: &Sweep, study: &Study, number: usize) -> String {
     let sampler = sweep.sampler.as_str().split_once(':');
     let sampler = sampler.map_or("tpe", |(_, sampler)| sampler);
-    let trials = study.trials().map(|trial| told(sweep, study, &trial));
+    let trials = study.trials().map(|trial| known(sweep, study, &trial));
     let question = json!({
         "sampler": sampler,
         // NumPy takes 32 bits; each of them depends on the sweep's seed.
@@ -58,7 +58,7 @@ fn described(parameter: &Parameter) -> Json {
 }
 
 /// A trial as Optuna knows it. One that failed came to the worst, one that counts for nothing is failed.
-fn told(sweep: &Sweep, study: &Study, trial: &Trial<'_>) -> Json {
+fn known(sweep: &Sweep, study: &Study, trial: &Trial<'_>) -> Json {
     let (state, values) = match trial.outcome {
         None => ("running", Json::Null),
         Some(outcome) if !outcome.counts() => ("fail", Json::Null),
@@ -80,7 +80,7 @@ fn told(sweep: &Sweep, study: &Study, trial: &Trial<'_>) -> Json {
     let params = searched.filter_map(|parameter| {
         let value = trial.values.get(&parameter.name)?;
         let value = match &parameter.kind {
-            Kind::Choice(values) => json!(values.iter().position(|known| known == value)?),
+            Kind::Choice(values) => json!(values.iter().position(|one| one == value)?),
             _ => json!(value),
         };
         Some((parameter.name.clone(), value))
@@ -171,7 +171,7 @@ mod tests {
         parse(JOB, "stem").expect("valid")
     }
 
-    fn told_of(entries: &[(&str, Outcome)]) -> Json {
+    fn asked_after(entries: &[(&str, Outcome)]) -> Json {
         let mut study = Study::default();
         for (number, (given, outcome)) in entries.iter().enumerate() {
             let (values, asked) = answer(&sweep(), given).expect("valid");
@@ -214,7 +214,7 @@ mod tests {
             ..Outcome::default()
         };
         let adam = GIVEN.replace("\"vars.c\":0", "\"vars.c\":1,\"vars.e\":2");
-        let asked = told_of(&[
+        let asked = asked_after(&[
             (GIVEN, outcome(Some(3.0), None, JobState::Completed)),
             (
                 &adam,
@@ -244,7 +244,7 @@ mod tests {
         assert_eq!(asked["space"][4], json!({ "name": "vars.e", "choices": 3 }));
         assert_eq!(
             asked["seed"],
-            told_of(&vec![(GIVEN, Outcome::default()); 4])["seed"]
+            asked_after(&vec![(GIVEN, Outcome::default()); 4])["seed"]
         );
     }
 
