@@ -12,7 +12,7 @@ use crate::job::{NodeCheck, SchedulerKind};
 
 settings! {
     /// All settings of dlrun, in the order of the documentation.
-    KEYS of Settings, 46 {
+    KEYS of Settings, 49 {
         /// records of runs; must be seen by the nodes ($XDG_STATE_HOME/dlrun)
         "state_dir": Kind::Path, None;
         /// who takes jobs that do not say
@@ -41,6 +41,12 @@ settings! {
         "python.interpreter": Kind::Path, None => python_interpreter: Option<&Path> = path;
         /// where environments are kept; must be seen by the nodes (STATE_DIR/python)
         "python.env_dir": Kind::Path, None => python_env_dir: PathBuf = set_path;
+        /// a Python that has Optuna, for sweeps with such a sampler (one that dlrun creates)
+        "optuna.python": Kind::Path, None => optuna_python: Option<&Path> = path;
+        /// whether dlrun may create one, with pip
+        "optuna.install": Kind::Word(&ON), Some("auto") => installs_optuna: bool = is_on;
+        /// how long Optuna may take to propose a trial
+        "optuna.timeout_seconds": Kind::Number(1, 86_400), Some("300") => optuna_timeout: Duration = seconds;
         /// where images are pulled and built to; must be seen by the nodes (STATE_DIR/images)
         "images.dir": Kind::Path, None;
         /// where builds unpack, several GB (TMPDIR, else /tmp)

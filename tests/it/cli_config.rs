@@ -82,7 +82,11 @@ fn each_setting_has_a_variable_that_works() {
         let name = setting["name"].as_str().expect("a name");
         let value = match name {
             "scheduler.kind" => "local",
-            "monitor.daemon" | "model.use" | "resume.use" | "resume.exclude_nodes" => "off",
+            "monitor.daemon"
+            | "optuna.install"
+            | "model.use"
+            | "resume.use"
+            | "resume.exclude_nodes" => "off",
             "model.keep" | "resume.attempts" | "resume.node_hours" | "trial.minutes" => "7",
             "launch.wait_seconds" => "50",
             "launch.interface" => "word",

@@ -485,11 +485,16 @@ fn two_metrics_have_a_front_and_no_best_trial() {
         .code(0)
         .text();
     let row = |number: usize| csv.lines().nth(number).expect("a row").to_owned();
-    assert!(row(0).contains("run_id,second_value,front,vars.x"), "{csv}");
+    let heads = "run_id,second_value,front,metric,second_metric,vars.x";
+    assert!(row(0).contains(heads), "{csv}");
     assert!(
-        row(1).contains(",2,true,2,0") && row(3).contains(",3,false,2,1"),
+        row(1).ends_with(",2,true,loss,val_loss,2,0")
+            && row(3).ends_with(",3,false,loss,val_loss,2,1"),
         "{csv}"
     );
+    let run = result["trials"][1]["run_id"].as_str().expect("a run");
+    let report = format!("dlrun-report-{}.html", &run[..6]);
+    let _ = env.write(&report, "");
     let shown = env
         .dlrun(["sweep", "show", "two", "--html", "two.html"])
         .run()
@@ -499,6 +504,11 @@ fn two_metrics_have_a_front_and_no_best_trial() {
     let page = fs::read_to_string(env.jobs().join("two.html")).expect("written");
     assert!(
         page.contains("Pareto front") && page.contains("2 trials on the front"),
+        "{page}"
+    );
+    let link = format!("<a href=\"{report}\">{run}</a>");
+    assert!(
+        page.matches("dlrun-report-").count() == 1 && page.contains(&link),
         "{page}"
     );
     let refused = env.dlrun(["sweep", "show", "two", "--best"]).run().code(64);

@@ -41,8 +41,14 @@ fn shown(env: &TestEnv) -> Value {
 fn the_fastest_setting_is_found_with_an_interval_and_lines_for_the_job_file() {
     let env = TestEnv::new();
     let file = job(&env, "pairs = 3\n[tune.space]\nvars.threads = [2, 4, 1]\n");
-    let text = tune(&env, &file).run().code(0).text();
+    let done = tune(&env, &file).run().code(0);
+    let text = done.text();
     assert!(text.contains("trial 3 is 2.2"), "{text}");
+    let lines = done.stderr.lines().filter(|line| line.starts_with('['));
+    let numbers = |line: &str| line.split(']').next().map(str::to_owned);
+    let numbers: Vec<String> = lines.filter_map(numbers).collect();
+    let expected: Vec<String> = (1..=9).map(|run| format!("[{run}/9")).collect();
+    assert_eq!(numbers, expected);
     assert!(
         text.contains("In the job file:\n  [run]\n  command = [\"sh\", \"step.sh\", \"1\"]\n"),
         "{text}"

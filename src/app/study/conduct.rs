@@ -192,7 +192,8 @@ impl<'a, W: Work> Conductor<'a, W> {
         loop {
             while !hopeless && self.flights.len() < self.max_jobs && !interrupt::has_come() {
                 let slots: Vec<Slot> = self.flights.iter().map(|flight| flight.slot).collect();
-                let Some(slot) = self.work.next(&slots)? else {
+                let slot = self.work.next(&slots);
+                let Some(slot) = slot.map_err(|error| self.with_running(error))? else {
                     break;
                 };
                 self.begin(slot).map_err(|error| self.with_running(error))?;

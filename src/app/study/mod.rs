@@ -3,9 +3,11 @@
 mod conduct;
 mod dir;
 mod matrix;
+mod optuna;
 mod sweep;
 
 pub(crate) use conduct::{Conductor, Source};
 pub(crate) use dir::{BenchDir, StudyDir};
 pub(crate) use matrix::{MatrixWork, begin_matrix, load_cell};
+pub(crate) use optuna::Optuna;
 pub(crate) use sweep::{SweepWork, begin_sweep, load_trial};

@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use super::conduct::{Source, Work};
 use super::dir::{Order, StudyDir};
+use super::optuna::Optuna;
 use crate::app::error::Error;
 use crate::app::job::load::Job;
 use crate::app::session::Session;
@@ -91,6 +92,8 @@ pub(crate) struct SweepWork<'a> {
     source: &'a Source,
     dir: &'a mut StudyDir<Study>,
     sampler: Sampler<'a>,
+    /// Where Optuna proposes in place of the sampler.
+    optuna: Option<Optuna<'a>>,
     stopping: Stopping,
     /// Trials that were proposed and have no job.
     open: Vec<Slot>,
@@ -98,7 +101,12 @@ pub(crate) struct SweepWork<'a> {
 
 impl<'a> SweepWork<'a> {
     /// Takes in what the journal holds.
-    pub(crate) fn new(sweep: &'a Sweep, source: &'a Source, dir: &'a mut StudyDir<Study>) -> Self {
+    pub(crate) fn new(
+        sweep: &'a Sweep,
+        source: &'a Source,
+        dir: &'a mut StudyDir<Study>,
+        optuna: Option<Optuna<'a>>,
+    ) -> Self {
         let (mut sampler, mut stopping) = (Sampler::new(sweep), Stopping::new(sweep));
         let study = &dir.journal;
         let unfinished: Vec<Slot> = study.journal.unfinished().map(|(slot, _)| slot).collect();
@@ -109,7 +117,7 @@ impl<'a> SweepWork<'a> {
                 repeat: ONE,
             };
             match trial.outcome {
-                Some(outcome) if outcome.counts() => sampler.tell(trial.values, outcome.value),
+                Some(outcome) if outcome.counts() => sampler.tell(trial.values, outcome.learned()),
                 Some(_) => {}
                 None if !unfinished.contains(&slot) => open.push(slot),
                 None => {}
@@ -124,6 +132,7 @@ impl<'a> SweepWork<'a> {
             source,
             dir,
             sampler,
+            optuna,
             stopping,
             open,
         }
@@ -160,12 +169,20 @@ impl<'a> SweepWork<'a> {
         if number >= trials {
             return Ok(None);
         }
-        let Some(values) = self.sampler.propose(number) else {
+        let (values, asked) = match &self.optuna {
+            None => (self.sampler.propose(number), None),
+            Some(optuna) => {
+                let (values, asked) = optuna.propose(self.sweep, &self.dir.journal, number)?;
+                (Some(values), Some(asked))
+            }
+        };
+        let Some(values) = values else {
             return Ok(None);
         };
         self.dir.note(Note::Proposed {
             proposed: number,
             values,
+            asked,
         })?;
         Ok(Some(Slot {
             cell: number,
@@ -215,7 +232,7 @@ impl Work for SweepWork<'_> {
         let is_trial = |slot: &Slot| slot.repeat == ONE && journal.is_done(*slot);
         if let Some(slot) = slot.filter(|slot| is_trial(slot) && outcome.counts()) {
             let values = self.values(slot);
-            self.sampler.tell(&values, outcome.value);
+            self.sampler.tell(&values, outcome.learned());
         }
         Ok(())
     }
@@ -337,14 +354,7 @@ impl Work for SweepWork<'_> {
     }
 
     fn done(&self, _in_flight: usize) -> (usize, usize) {
-        let study = &self.dir.journal;
-        let over = study
-            .trials()
-            .filter(|trial| trial.outcome.is_some())
-            .count();
-        let trials = over.max(self.sweep.trials as usize);
-        let (pairs, all) = self.sweep.runs_of_pairs(study);
-        (over + pairs, trials + all)
+        self.sweep.runs(&self.dir.journal)
     }
 
     fn verb(&self) -> &'static str {

@@ -27,6 +27,27 @@ vocabulary! {
         Sobol = "sobol",
         /// Every combination once.
         Grid = "grid",
+        /// Optuna's Tree-structured Parzen Estimator, in a Python process.
+        Optuna = "optuna",
+        /// Optuna's Gaussian process.
+        OptunaGp = "optuna:gp",
+        /// Optuna's CMA-ES.
+        OptunaCmaes = "optuna:cmaes",
+        /// Optuna's NSGA-II.
+        OptunaNsga2 = "optuna:nsga2",
+    }
+}
+
+impl SamplerKind {
+    /// The Python packages that a sampler of Optuna's needs, with blanks between them; `None`: it is not Optuna's.
+    #[must_use]
+    pub fn packages(self) -> Option<&'static str> {
+        Some(match self {
+            Self::Optuna | Self::OptunaNsga2 => "optuna>=4,<6",
+            Self::OptunaGp => "optuna>=4,<6 scipy torch",
+            Self::OptunaCmaes => "optuna>=4,<6 cmaes",
+            _ => return None,
+        })
     }
 }
 
@@ -251,7 +272,13 @@ fn contradictions(
             has_two && sampler == SamplerKind::Tpe,
             "sampler",
             "`tpe` searches for the best of one metric, and there are two",
-            "choose sobol, random or grid, or take one metric out",
+            "choose optuna, optuna:gp, optuna:nsga2, sobol, random or grid, or take one metric out",
+        ),
+        (
+            has_two && sampler == SamplerKind::OptunaCmaes,
+            "sampler",
+            "`optuna:cmaes` searches for the best of one metric, and there are two",
+            "choose optuna, optuna:gp or optuna:nsga2, or take one metric out",
         ),
         (
             has_two && stops,
@@ -559,6 +586,10 @@ mod tests {
             (
                 two("sampler = \"tpe\"", "[\"min\", \"min\"]"),
                 "Some(6) `tpe` searches for the best of one metric",
+            ),
+            (
+                two("sampler = \"optuna:cmaes\"", "[\"min\", \"min\"]"),
+                "Some(6) `optuna:cmaes` searches for the best of one metric",
             ),
             (
                 two("stop = \"asha\"", "[\"min\", \"min\"]"),

@@ -4,6 +4,7 @@
 mod document;
 mod front;
 mod importance;
+mod optuna;
 mod parzen;
 mod sampler;
 mod space;
@@ -16,11 +17,12 @@ mod tune_file;
 pub use document::{Metric, SamplerKind, StopRule, Sweep, parse};
 pub use front::front;
 pub use importance::{importance, importance_text};
+pub use optuna::{answer, request};
 pub use sampler::Sampler;
 pub use space::{Kind, Parameter, Values};
 pub use speed_up::SpeedUp;
 pub use stopping::Stopping;
-pub use study::{Note, Outcome, Study, Trial, stopped_text, value_at};
+pub use study::{Asked, Note, Outcome, Study, Trial, stopped_text, value_at};
 pub use tune::{Tune, trial_of};
 pub use tune_file::{parse_kept, parse_tune};
 

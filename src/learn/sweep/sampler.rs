@@ -53,6 +53,7 @@ impl<'a> Sampler<'a> {
     pub fn fixed(&self) -> usize {
         match self.sweep.sampler {
             SamplerKind::Tpe => STARTUP,
+            kind if kind.packages().is_some() => 0,
             _ => usize::MAX,
         }
     }
@@ -102,12 +103,8 @@ impl<'a> Sampler<'a> {
         Some(chosen)
     }
 
-    fn seed(&self, number: usize) -> u64 {
-        self.sweep.seed ^ (number as u64 + 1).wrapping_mul(0x9e37_79b9_7f4a_7c15)
-    }
-
     fn random(&self, number: usize) -> Vec<Value> {
-        let mut dice = Dice::new(self.seed(number));
+        let mut dice = Dice::new(seed_of_trial(self.sweep, number));
         let space = self.sweep.space.iter();
         // 53 bits are what a decimal has.
         let part = |bits: u64| (bits >> 11) as f64 / (1_u64 << 53) as f64;
@@ -128,7 +125,7 @@ impl<'a> Sampler<'a> {
     }
 
     fn by_tpe(&mut self, number: usize) -> Vec<Value> {
-        let mut rng = StdRng::seed_from_u64(self.seed(number));
+        let mut rng = StdRng::seed_from_u64(seed_of_trial(self.sweep, number));
         let random = self.random(number);
         let space = self
             .sweep
@@ -153,6 +150,11 @@ impl<'a> Sampler<'a> {
             })
             .collect()
     }
+}
+
+/// The seed of the random numbers of a trial.
+pub(super) fn seed_of_trial(sweep: &Sweep, number: usize) -> u64 {
+    sweep.seed ^ (number as u64 + 1).wrapping_mul(0x9e37_79b9_7f4a_7c15)
 }
 
 /// What the first trial of a tuning has.

@@ -278,7 +278,7 @@ fn share(low: f64, high: f64, log: bool, value: f64) -> f64 {
 }
 
 /// Six digits are what a person reads, and all that a sample is worth, unless the range is narrower than that.
-fn rounded(low: f64, high: f64, value: f64) -> f64 {
+pub(super) fn rounded(low: f64, high: f64, value: f64) -> f64 {
     let is_narrow = high - low < 1e-3 * low.abs().max(high.abs());
     let short = if is_narrow {
         value

@@ -78,12 +78,19 @@ impl Sweep {
             .find(|slot| !study.journal.is_done(*slot))
     }
 
-    /// Runs of the pairs that are over, and how many there are.
+    /// Runs that are over, and how many there are with those of the pairs, which are likely once a trial has a value.
     #[must_use]
-    pub fn runs_of_pairs(&self, study: &Study) -> (usize, usize) {
-        let all = self.pairs(study);
-        let over = all.iter().filter(|slot| study.journal.is_done(**slot));
-        (over.count(), all.len())
+    pub fn runs(&self, study: &Study) -> (usize, usize) {
+        let over = study.trials().filter(|trial| trial.outcome.is_some());
+        let (over, trials, pairs) = (over.count(), self.trials as usize, self.pairs(study));
+        let pairs_over = pairs.iter().filter(|slot| study.journal.is_done(**slot));
+        let likely = match &self.tune {
+            Some(tune) if over < trials && study.best(&self.metric).is_some() => {
+                2 * tune.pairs as usize
+            }
+            _ => pairs.len(),
+        };
+        (over + pairs_over.count(), over.max(trials) + likely)
     }
 
     fn pairs(&self, study: &Study) -> Vec<Slot> {
@@ -210,6 +217,7 @@ mod tests {
                 study.add(Note::Proposed {
                     proposed: *cell,
                     values: Values::default(),
+                    asked: None,
                 });
             }
             let run_id: RunId = format!("{place:0>16}").parse().expect("an id");

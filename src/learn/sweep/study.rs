@@ -1,6 +1,6 @@
 //! What is known of a sweep: its trials, from the lines of its journal alone.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use super::document::{EPOCH_SECONDS, Metric, STEP_SECONDS, WALL_SECONDS};
 use super::space::Values;
@@ -104,6 +104,12 @@ impl Outcome {
         }
     }
 
+    /// The value that a sampler learns from; `None`: the worst.
+    #[must_use]
+    pub fn learned(&self) -> Option<f64> {
+        self.value.filter(|_| self.failure.is_none())
+    }
+
     /// With the second metric of two.
     #[must_use]
     pub fn with_second(self, nodes: &[NodeRecord], metric: &Metric) -> Self {
@@ -186,6 +192,16 @@ pub fn value_at(progress: &Progress, metric: &Metric, epochs: u64) -> Option<f64
         .copied()
 }
 
+/// What Optuna said of a trial that it proposed.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Asked {
+    /// Its version.
+    pub optuna: String,
+    /// What its sampler has to find again with the trial: the state of CMA-ES, the generation of NSGA-II.
+    #[serde(default, skip_serializing_if = "serde_json::Map::is_empty")]
+    pub attrs: serde_json::Map<String, serde_json::Value>,
+}
+
 /// A line of the journal of a sweep.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(untagged)]
@@ -196,6 +212,9 @@ pub enum Note {
         proposed: usize,
         /// Its parameters.
         values: Values,
+        /// Who proposed it, where that was Optuna.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        asked: Option<Asked>,
     },
     /// A run had a value at a rung.
     Reached {
@@ -268,6 +287,7 @@ pub struct Study {
     /// The jobs.
     pub journal: Journal<Outcome>,
     proposed: BTreeMap<usize, Values>,
+    asked: BTreeMap<usize, Asked>,
     /// By trial, the last rung that it reached, and whether it was stopped there.
     rungs: BTreeMap<usize, (u64, bool)>,
     /// Every value at a rung, in the order in which they came.
@@ -283,8 +303,13 @@ impl Lines for Study {
 
     fn add(&mut self, note: Note) {
         match note {
-            Note::Proposed { proposed, values } => {
+            Note::Proposed {
+                proposed,
+                values,
+                asked,
+            } => {
                 self.proposed.insert(proposed, values);
+                self.asked.extend(asked.map(|asked| (proposed, asked)));
             }
             Note::Reached {
                 reached,
@@ -305,6 +330,21 @@ impl Study {
     #[must_use]
     pub fn values(&self, number: usize) -> Option<&Values> {
         self.proposed.get(&number)
+    }
+
+    /// What Optuna said of a trial that it proposed.
+    #[must_use]
+    pub fn asked(&self, number: usize) -> Option<&Asked> {
+        self.asked.get(&number)
+    }
+
+    /// The versions of Optuna that proposed trials.
+    #[must_use]
+    pub fn optuna_versions(&self) -> BTreeSet<&str> {
+        self.asked
+            .values()
+            .map(|asked| asked.optuna.as_str())
+            .collect()
     }
 
     /// The last rung that a trial reached, 0 for none, and whether it was stopped there.

@@ -1,5 +1,7 @@
 //! A sweep as a page: how the best came about, the metric over each parameter, and all trials.
 
+use std::collections::BTreeMap;
+
 use super::{Html, head, table};
 use crate::learn::sweep::{
     Metric, Parameter, Study, Sweep, Trial, front, importance, importance_text,
@@ -16,12 +18,13 @@ const BEST_PART: usize = 10;
 /// The scale ends here among the values, so that a few very bad ones do not hide the others.
 const SHOWN_PART: f64 = 0.8;
 
-/// One file of HTML, with all that it shows in it.
+/// One file of HTML, with all that it shows in it. `reports`: files beside it of runs, by the first letters of the run.
 #[must_use]
 pub fn sweep_page(
     sweep: &Sweep,
     study: &Study,
     trials: &[Trial<'_>],
+    reports: &BTreeMap<String, String>,
     written_at_ms: u64,
 ) -> String {
     let mut html = Html::default();
@@ -50,7 +53,7 @@ pub fn sweep_page(
                     Some(_) => "Trials, those of the front first",
                     None => "Trials, best first",
                 };
-                html.section("trials", order, |html| all(html, sweep, trials));
+                html.section("trials", order, |html| all(html, sweep, trials, reports));
             });
         });
     });
@@ -329,7 +332,7 @@ fn drawing(
     });
 }
 
-fn all(html: &mut Html, sweep: &Sweep, trials: &[Trial<'_>]) {
+fn all(html: &mut Html, sweep: &Sweep, trials: &[Trial<'_>], reports: &BTreeMap<String, String>) {
     let mut heads: Vec<&str> = vec!["Trial"];
     match &sweep.second {
         None => heads.push("Value"),
@@ -371,5 +374,9 @@ fn all(html: &mut Html, sweep: &Sweep, trials: &[Trial<'_>]) {
         count if count > MOST_ROWS => format!("The best {MOST_ROWS} of {count}"),
         _ => "All trials".to_owned(),
     };
-    table::write(html, &caption, &heads, &rows);
+    let report = |cell: &str| {
+        let (run, file) = reports.range(..=cell.to_owned()).next_back()?;
+        cell.starts_with(run).then_some(file.as_str())
+    };
+    table::write_linked(html, &caption, &heads, &rows, &report);
 }

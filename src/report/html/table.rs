@@ -9,6 +9,17 @@ pub(in crate::report) fn write<T: AsRef<str>>(
     heads: &[T],
     rows: &[Vec<String>],
 ) {
+    write_linked(html, caption, heads, rows, &|_| None);
+}
+
+/// As [`write`]; a cell for which `file_of` has a file is a link to it.
+pub(super) fn write_linked<'a, T: AsRef<str>>(
+    html: &mut Html,
+    caption: &str,
+    heads: &[T],
+    rows: &[Vec<String>],
+    file_of: &dyn Fn(&str) -> Option<&'a str>,
+) {
     let region = [
         ("class", "scroll"),
         ("role", "group"),
@@ -37,7 +48,10 @@ pub(in crate::report) fn write<T: AsRef<str>>(
                         for (column, (cell, class)) in row.iter().zip(&classes).enumerate() {
                             match column {
                                 0 => html.leaf("th", &[("scope", "row"), *class], cell),
-                                _ => html.leaf("td", &[*class], cell),
+                                _ => html.element("td", &[*class], |html| match file_of(cell) {
+                                    Some(file) => html.leaf("a", &[("href", file)], cell),
+                                    None => html.text(cell),
+                                }),
                             }
                         }
                     });

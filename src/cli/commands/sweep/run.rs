@@ -9,7 +9,7 @@ use crate::app::error::Error;
 use crate::app::exit_of_run::code_of_state;
 use crate::app::job::source::read;
 use crate::app::session::Session;
-use crate::app::study::{Conductor, Source, SweepWork, begin_sweep, load_trial};
+use crate::app::study::{Conductor, Optuna, Source, SweepWork, begin_sweep, load_trial};
 use crate::cli::args::{StudyRun, SweepRun, Tune};
 use crate::cli::table::{fitted, table};
 use crate::foundation::diagnostic::Problem;
@@ -55,13 +55,14 @@ fn search(session: &Session, how: &StudyRun, sweep: &Sweep, source: &Source) -> 
     if how.dry_run {
         return planned(session, sweep, source);
     }
+    let optuna = Optuna::ready(session, sweep)?;
     let mut dir = begin_sweep(session, sweep, source, (scheduler, how.restart))?;
     session.note(&format!(
         "{}, kept in {}",
         size(sweep),
         dir.path().display()
     ));
-    let work = SweepWork::new(sweep, source, &mut dir);
+    let work = SweepWork::new(sweep, source, &mut dir, optuna);
     let went_on = Conductor::new(session, work, sweep.max_jobs)?.run()?;
     print(session, sweep, &dir)?;
     if !went_on {
@@ -148,7 +149,7 @@ pub(crate) struct PlannedSweep<'a> {
     max_jobs: u32,
     sampler: &'static str,
     stop: &'static str,
-    /// The first trials; with `tpe` those after the tenth depend on what comes before.
+    /// The first trials; with `tpe` those after the tenth depend on what comes before, with Optuna all may.
     first: Vec<PlannedTrial>,
 }
 
@@ -199,5 +200,9 @@ fn planned(session: &Session, sweep: &Sweep, source: &Source) -> Result<u8, Erro
         stop: sweep.stop.as_str(),
         first,
     };
-    session.answer(&answer, &format!("{}\n\n{}", size(sweep), fitted(shown)))
+    let trials = match sweep.sampler.packages() {
+        Some(_) => "Optuna proposes the trials, each when it starts\n".to_owned(),
+        None => fitted(shown),
+    };
+    session.answer(&answer, &format!("{}\n\n{trials}", size(sweep)))
 }

@@ -1,6 +1,7 @@
 //! `dlrun sweep show`: the trials of a sweep, best first.
 
 use std::collections::BTreeMap;
+use std::path::Path;
 
 use serde::Serialize;
 
@@ -31,6 +32,9 @@ pub(crate) struct ShownSweep<'a> {
     mode: &'static str,
     /// The second metric of two; null: there is one.
     second: Option<SecondMetric<'a>>,
+    sampler: &'static str,
+    /// With a sampler of Optuna's, its versions that proposed trials; else empty.
+    optuna: Vec<&'a str>,
     /// With two metrics the numbers of the trials that no other is better than in both; else empty.
     front: Vec<usize>,
     /// Trials that the file asks for.
@@ -97,12 +101,26 @@ pub(crate) fn run(session: &Session, args: &SweepShow) -> Result<u8, Error> {
             &sweep,
             &dir.journal,
             &ranked(&sweep, &dir.journal),
+            &reports_beside(path),
             now_ms(),
         );
         write_over(path, page.as_bytes())?;
         session.note(&format!("wrote {}", path.display()));
     }
     print(session, &sweep, &dir)
+}
+
+/// The reports of runs beside a page, as `dlrun report` calls them, by the first letters of the run.
+fn reports_beside(page: &Path) -> BTreeMap<String, String> {
+    let dir = page.parent().filter(|dir| *dir != Path::new(""));
+    let entries = std::fs::read_dir(dir.unwrap_or(Path::new(".")));
+    let names = entries.into_iter().flatten().flatten();
+    let names = names.filter_map(|entry| entry.file_name().into_string().ok());
+    let run = |name: &String| {
+        let run = name.strip_prefix("dlrun-report-")?.strip_suffix(".html")?;
+        (run.len() >= 6).then(|| run.to_owned())
+    };
+    names.filter_map(|name| Some((run(&name)?, name))).collect()
 }
 
 /// The job file of the best trial.
@@ -176,6 +194,8 @@ pub(super) fn print(session: &Session, sweep: &Sweep, dir: &StudyDir<Study>) -> 
         metric: &sweep.metric.name,
         mode: sweep.metric.mode(),
         second: SecondMetric::of(sweep),
+        sampler: sweep.sampler.as_str(),
+        optuna: study.optuna_versions().into_iter().collect(),
         front: front.iter().map(|number| number + 1).collect(),
         trials_planned: sweep.trials,
         node_hours: study.node_hours(),
@@ -350,7 +370,8 @@ fn csv(sweep: &Sweep, study: &Study) -> String {
         "failure",
         "run_id",
     ];
-    let seconds = sweep.second.iter().flat_map(|_| ["second_value", "front"]);
+    let seconds = ["second_value", "front", "metric", "second_metric"];
+    let seconds = sweep.second.iter().flat_map(|_| seconds);
     let heads = heads
         .into_iter()
         .chain(seconds)
@@ -382,9 +403,14 @@ fn csv(sweep: &Sweep, study: &Study) -> String {
                 .map(|run| run.as_str().to_owned())
                 .unwrap_or_default(),
         ];
-        let seconds = sweep.second.iter().flat_map(|_| {
+        let seconds = sweep.second.iter().flat_map(|second| {
             let is_on = front.contains(&trial.number);
-            [number(outcome.second_value), is_on.to_string()]
+            [
+                number(outcome.second_value),
+                is_on.to_string(),
+                sweep.metric.name.clone(),
+                second.name.clone(),
+            ]
         });
         let values = sweep
             .space
