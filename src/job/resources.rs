@@ -49,6 +49,8 @@ keys! {
         memory_per_cpu: Option<Bytes> = optional(parsed(SIZE, at_least_a_mebibyte)),
         /// Limit on the run time.
         walltime: Option<Asked<Walltime>> = optional(walltime()),
+        /// Limit for which the scheduler may be asked while the job runs, where the site allows it.
+        walltime_up_to: Option<Walltime> = optional(parsed(WALLTIME, Walltime::parse)),
         /// Slurm partition, PBS queue.
         queue: Option<String> = optional(option_text()),
         /// Account to charge.
@@ -100,10 +102,26 @@ pub(super) fn resources() -> Kind<Resources> {
                 let problem = Problem::at(fields.span("memory_per_cpu"), message);
                 fields.problem(problem.hinted("keep one of them"));
             }
+            // Nobody would know what is to be raised.
+            let is_more = |more: Walltime| match resources.walltime {
+                Some(Asked::Value(limit)) => more > limit,
+                limit => limit.is_some(),
+            };
+            if resources.walltime_up_to.is_some_and(|more| !is_more(more)) {
+                let message =
+                    "`resources.walltime_up_to` needs a `resources.walltime` that is less";
+                let problem = Problem::at(fields.span("walltime_up_to"), message);
+                let hint = "write walltime = \"24h\" and walltime_up_to = \"36h\"";
+                fields.problem(problem.hinted(hint));
+            }
             resources
         })
     })
     .with("not", json!({ "required": ["memory", "memory_per_cpu"] }))
+    .with(
+        "dependentRequired",
+        json!({ "walltime_up_to": ["walltime"] }),
+    )
 }
 
 keys! {

@@ -344,6 +344,42 @@ pub(in crate::plan) fn with_site(environment: &[(&str, &str)]) -> SiteFacts {
 }
 
 #[test]
+fn time_limit_may_be_raised_within_what_job_site_and_queue_allow() {
+    let origin = |name: &str| Origin::Environment {
+        variable: name.into(),
+    };
+    let of = |hours: &str, lines: &str| {
+        let set = [("limits.extend_up_to_hours", hours, origin("HOURS"))];
+        let lines = format!("[resources]\n{lines}");
+        let plan = resolved(&lines, &settings(&set), &with_site(&[])).expect("a plan");
+        let why = decision(&plan, "walltime_up_to").why.clone();
+        (
+            plan.extend_up_to.map(|most| most / 3600),
+            why,
+            plan.warnings,
+        )
+    };
+    let asked = "walltime = \"8h\"\nwalltime_up_to = \"30h\"\n";
+    let long = format!("{asked}queue = \"long\"\n");
+    assert_eq!(of("48", &long), (Some(30), JOB_FILE.into(), Vec::new()));
+    let (most, why, _) = of("48", asked);
+    assert_eq!((most, &*why), (Some(24), "queue `batch` allows no more"));
+    assert_eq!(of("20", &long).0, Some(20));
+    let (most, why, warnings) = of("0", &long);
+    assert_eq!(most, None);
+    assert!(why.starts_with("$HOURS allows no more"), "{why}");
+    assert!(warnings[0].starts_with("without effect: walltime_up_to = 30h"));
+    for wrong in [
+        "walltime_up_to = \"2h\"",
+        "walltime = \"2h\"\nwalltime_up_to = \"2h\"",
+    ] {
+        let text = format!("[run]\ncommand = [\"true\"]\n[resources]\n{wrong}\n");
+        let faults = crate::job::parse(&text).expect_err("nothing to raise");
+        assert!(faults[0].message.contains("needs a `resources.walltime`"));
+    }
+}
+
+#[test]
 fn a_job_that_does_not_fit_the_site_is_refused_at_its_key() {
     let lines = "[resources]\nwalltime = \"48h\"\ncpus_per_task = 17\n";
     let faults = resolved(lines, &settings(&[]), &with_site(&[])).expect_err("it does not fit");
