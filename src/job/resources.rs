@@ -221,28 +221,33 @@ fn at_least_a_mebibyte(text: &str) -> Result<Bytes, String> {
     }
 }
 
-/// `2` as number or text, or `v100:2`.
+/// `2` as number or text, `v100:2`, or a part: `shard:4`, `mps:50`, `mig:1g.10gb`, `mig:1g.10gb:2`.
 fn gpus() -> Kind<String> {
     let schema = json!({
         "anyOf": [
             count(1024).schema,
-            { "type": "string", "pattern": "^([A-Za-z0-9._-]+:)?0*[1-9][0-9]{0,3}$" },
+            { "type": "string", "pattern": "^((mig:)?[A-Za-z0-9._-]+:)?0*[1-9][0-9]{0,3}$|^mig:[A-Za-z0-9._-]*[A-Za-z._-][A-Za-z0-9._-]*$" },
         ],
-        "examples": [1, "v100:2"],
+        "examples": [1, "v100:2", "shard:4", "mig:1g.10gb"],
     });
     Kind::new(schema, |fields, key| {
         if fields.type_of(key) == "integer" {
             return fields.count(key, 1024).map(|count| count.to_string());
         }
         fields.parsed(key, |text| {
-            let (kind, count) = text.rsplit_once(':').unwrap_or(("any", text));
+            let device = text.strip_prefix("mig:");
+            let is_number = |text: &str| text.bytes().all(|byte| byte.is_ascii_digit());
+            let text = match device {
+                Some(one) if !one.contains(':') && !is_number(one) => format!("{text}:1"),
+                _ => text.to_owned(),
+            };
+            let gpus = text.strip_prefix("mig:").unwrap_or(&text);
+            let (kind, count) = gpus.rsplit_once(':').unwrap_or(("any", gpus));
             let allowed = |c: char| c.is_ascii_alphanumeric() || "._-".contains(c);
             match count.parse::<u16>() {
-                Ok(1..=1024) if !kind.is_empty() && kind.chars().all(allowed) => {
-                    Ok(text.to_owned())
-                }
+                Ok(1..=1024) if !kind.is_empty() && kind.chars().all(allowed) => Ok(text),
                 _ => Err(format!(
-                    "`{text}` is not a number of GPUs; write 2 or \"v100:2\""
+                    "`{text}` is not a number of GPUs; write 2, \"v100:2\", \"shard:4\", \"mps:50\" or \"mig:1g.10gb\""
                 )),
             }
         })

@@ -27,7 +27,7 @@ use super::signals::{drop_pending, ignore_all};
 use super::step::Step;
 use super::writer::{Job, Resumed, Writer};
 use crate::foundation::clock::{self, now_ms};
-use crate::job::Launcher;
+use crate::job::{Launcher, is_share};
 use crate::observe::client::ClientError;
 use crate::observe::monitor;
 use crate::plan::{hidden_values, masked_line};
@@ -675,6 +675,14 @@ impl Watch {
             Vec::new()
         };
         missing.extend(self.other_nodes());
+        let plan = self.handover.context.plan.as_ref();
+        let gpus = plan.and_then(|plan| plan.resources.gpus_per_node.as_deref());
+        missing.extend(gpus.filter(|gpus| is_share(gpus)).map(|share| {
+            let why = format!(
+                "the job has {share}: figures of the GPU are those of all jobs that share it"
+            );
+            Missing::new("gpu_share", why)
+        }));
         missing.extend(self.followed.missing());
         if self.writer.refused > 0 {
             let why = format!(
