@@ -19,6 +19,7 @@ pub(crate) mod insight;
 pub(crate) mod interrupt;
 pub(crate) mod job;
 pub(crate) mod models;
+pub(crate) mod more_time;
 pub(crate) mod output;
 pub(crate) mod output_files;
 pub(crate) mod progress;

@@ -23,6 +23,7 @@ use clap::{ArgMatches, CommandFactory, FromArgMatches};
 use crate::app::annotate::annotate;
 use crate::app::error::{Error, Kind};
 use crate::app::exec;
+use crate::app::more_time::more_time;
 use crate::app::output::Output;
 use crate::app::resume;
 use crate::app::session::Session;
@@ -144,6 +145,9 @@ fn dispatch(cli: &Cli, output: Output) -> Result<u8, Error> {
         ),
         Verb::Exec(args) if args.comment.is_some() => {
             annotate(&session(None)?, args.comment.as_deref().unwrap_or_default())
+        }
+        Verb::Exec(args) if !args.more_time.is_empty() => {
+            more_time(&session(None)?, &args.more_time)
         }
         Verb::Exec(args) if args.check_node => exec::check_node(output),
         Verb::Exec(args) if args.refused.is_some() => {

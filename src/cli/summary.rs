@@ -419,9 +419,12 @@ fn node_remarks(node: &NodeRecord, status: &Status) -> Vec<String> {
             "{name}: no samples for {length} from {from}: {why}"
         ));
     }
-    let missing = node.missing.iter();
-    for missing in missing.filter(|missing| missing.what == "timing") {
-        lines.push(format!("{name}: no epochs: {}", missing.why));
+    for missing in &node.missing {
+        match &*missing.what {
+            "timing" => lines.push(format!("{name}: no epochs: {}", missing.why)),
+            "gpu_share" => lines.push(format!("{name}: {}", missing.why)),
+            _ => {}
+        }
     }
     lines
 }

@@ -12,7 +12,7 @@ use crate::job::{NodeCheck, SchedulerKind};
 
 settings! {
     /// All settings of dlrun, in the order of the documentation.
-    KEYS of Settings, 49 {
+    KEYS of Settings, 50 {
         /// records of runs; must be seen by the nodes ($XDG_STATE_HOME/dlrun)
         "state_dir": Kind::Path, None;
         /// who takes jobs that do not say
@@ -33,6 +33,8 @@ settings! {
         "openpbs.bin_dir": Kind::Path, None;
         /// how long one OpenPBS command may take
         "openpbs.timeout_seconds": Kind::Number(1, 600), Some("30");
+        /// longest time limit to which a running job's is raised, where its job file asks for it; 0: none is
+        "limits.extend_up_to_hours": Kind::Number(0, 87_600), Some("0") => extend_up_to_hours: usize = count;
         /// queue of jobs that name none
         "defaults.queue": Kind::Text, None => default_queue: Option<&str> = text;
         /// account of jobs that name none

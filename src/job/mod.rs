@@ -31,7 +31,7 @@ pub use begin::Begin;
 pub use depend::{Dependency, DependencyKind};
 pub use document::JobSpec;
 pub use file::{MAX_JOB_FILE_BYTES, is_toml, parse, parse_with};
-pub use gpus::{gpus_on_node, kind_and_count};
+pub use gpus::{SHARES, as_gres, gpus_on_node, is_part, is_share, kind_and_amount, kind_and_count};
 pub use id::{JobId, RunId, RunIdError, name_problem};
 pub(crate) use image::read_uri;
 pub use image::{Bind, BuildMode, Fakeroot, GpuMode, Image};

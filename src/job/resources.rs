@@ -49,6 +49,8 @@ keys! {
         memory_per_cpu: Option<Bytes> = optional(parsed(SIZE, at_least_a_mebibyte)),
         /// Limit on the run time.
         walltime: Option<Asked<Walltime>> = optional(walltime()),
+        /// Limit for which the scheduler may be asked while the job runs, where the site allows it.
+        walltime_up_to: Option<Walltime> = optional(parsed(WALLTIME, Walltime::parse)),
         /// Slurm partition, PBS queue.
         queue: Option<String> = optional(option_text()),
         /// Account to charge.
@@ -100,10 +102,26 @@ pub(super) fn resources() -> Kind<Resources> {
                 let problem = Problem::at(fields.span("memory_per_cpu"), message);
                 fields.problem(problem.hinted("keep one of them"));
             }
+            // Nobody would know what is to be raised.
+            let is_more = |more: Walltime| match resources.walltime {
+                Some(Asked::Value(limit)) => more > limit,
+                limit => limit.is_some(),
+            };
+            if resources.walltime_up_to.is_some_and(|more| !is_more(more)) {
+                let message =
+                    "`resources.walltime_up_to` needs a `resources.walltime` that is less";
+                let problem = Problem::at(fields.span("walltime_up_to"), message);
+                let hint = "write walltime = \"24h\" and walltime_up_to = \"36h\"";
+                fields.problem(problem.hinted(hint));
+            }
             resources
         })
     })
     .with("not", json!({ "required": ["memory", "memory_per_cpu"] }))
+    .with(
+        "dependentRequired",
+        json!({ "walltime_up_to": ["walltime"] }),
+    )
 }
 
 keys! {
@@ -203,28 +221,33 @@ fn at_least_a_mebibyte(text: &str) -> Result<Bytes, String> {
     }
 }
 
-/// `2` as number or text, or `v100:2`.
+/// `2` as number or text, `v100:2`, or a part: `shard:4`, `mps:50`, `mig:1g.10gb`, `mig:1g.10gb:2`.
 fn gpus() -> Kind<String> {
     let schema = json!({
         "anyOf": [
             count(1024).schema,
-            { "type": "string", "pattern": "^([A-Za-z0-9._-]+:)?0*[1-9][0-9]{0,3}$" },
+            { "type": "string", "pattern": "^((mig:)?[A-Za-z0-9._-]+:)?0*[1-9][0-9]{0,3}$|^mig:[A-Za-z0-9._-]*[A-Za-z._-][A-Za-z0-9._-]*$" },
         ],
-        "examples": [1, "v100:2"],
+        "examples": [1, "v100:2", "shard:4", "mig:1g.10gb"],
     });
     Kind::new(schema, |fields, key| {
         if fields.type_of(key) == "integer" {
             return fields.count(key, 1024).map(|count| count.to_string());
         }
         fields.parsed(key, |text| {
-            let (kind, count) = text.rsplit_once(':').unwrap_or(("any", text));
+            let device = text.strip_prefix("mig:");
+            let is_number = |text: &str| text.bytes().all(|byte| byte.is_ascii_digit());
+            let text = match device {
+                Some(one) if !one.contains(':') && !is_number(one) => format!("{text}:1"),
+                _ => text.to_owned(),
+            };
+            let gpus = text.strip_prefix("mig:").unwrap_or(&text);
+            let (kind, count) = gpus.rsplit_once(':').unwrap_or(("any", gpus));
             let allowed = |c: char| c.is_ascii_alphanumeric() || "._-".contains(c);
             match count.parse::<u16>() {
-                Ok(1..=1024) if !kind.is_empty() && kind.chars().all(allowed) => {
-                    Ok(text.to_owned())
-                }
+                Ok(1..=1024) if !kind.is_empty() && kind.chars().all(allowed) => Ok(text),
                 _ => Err(format!(
-                    "`{text}` is not a number of GPUs; write 2 or \"v100:2\""
+                    "`{text}` is not a number of GPUs; write 2, \"v100:2\", \"shard:4\", \"mps:50\" or \"mig:1g.10gb\""
                 )),
             }
         })

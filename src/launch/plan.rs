@@ -378,6 +378,9 @@ pub struct Plan {
     /// Time between two updates of the job's comment, in seconds; 0: there are none.
     #[serde(default, skip_serializing_if = "crate::record::is_default")]
     pub comment_seconds: u64,
+    /// Up to which time limit the scheduler may be asked for more while the run runs, in seconds; `None`: it is not asked.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub extend_up_to: Option<u64>,
     /// Whether the program may be asked to end by itself, so that the watcher looks for that.
     #[serde(default, skip_serializing_if = "crate::record::is_default")]
     pub may_be_asked_to_stop: bool,

@@ -10,7 +10,7 @@ use super::similar_runs::{Ladder, Needed};
 use super::site_check::wanted;
 use crate::config::site::{self, NodeType, Queue, SiteModel, Wanted};
 use crate::foundation::units::{Bytes, Walltime, display_seconds};
-use crate::job::Asked;
+use crate::job::{Asked, SHARES};
 
 /// A run takes up to so many times what the longest of its like took: on a busy node, with cold caches, after a driver's change.
 /// Of 112 measured trainings that others disturbed one in twenty took more than 1.4 times the median of its like.
@@ -285,7 +285,11 @@ fn share_of(node: &NodeType, wanted: &Wanted<'_>, whole: bool) -> Option<Bytes> 
         (has > 0).then(|| u128::from(memory) * u128::from(asked.min(has)) / u128::from(has))
     };
     let cpus = part(wanted.cpus_per_node(), u64::from(node.cpus?))?;
-    let gpus: u64 = node.gpus.iter().map(|(_, count)| u64::from(*count)).sum();
+    let whole = node
+        .gpus
+        .iter()
+        .filter(|(kind, _)| !SHARES.contains(&&**kind));
+    let gpus: u64 = whole.map(|(_, count)| u64::from(*count)).sum();
     let gpus = part(wanted.gpus().map_or(0, |(_, count)| u64::from(count)), gpus).unwrap_or(0);
     let share = u64::try_from(cpus.max(gpus)).ok()?;
     Some(Bytes(share >> 20 << 20)).filter(|share| share.0 > 0)

@@ -1,7 +1,7 @@
 //! The job file against what the scheduler can do: nothing is dropped in silence.
 
 use super::decisions::Resolver;
-use crate::job::kind_and_count;
+use crate::job::{SchedulerKind, is_part, is_share, kind_and_count};
 use crate::scheduler::adapter::{Asked, Findings, Lack};
 use crate::scheduler::adapter_for;
 
@@ -31,7 +31,27 @@ impl Resolver<'_> {
     /// Contradictions that no site could resolve.
     fn check_shape(&self, found: &mut Findings) {
         let asked = &self.spec.resources;
-
+        let each = asked.gpus_per_task.as_deref();
+        if each.is_some_and(is_share) {
+            let why = "Slurm gives shares of GPUs to nodes, not to tasks";
+            let instead =
+                "write gpus_per_node = \"shard:4\": the tasks of a node use the share together";
+            found.refuse(self.spec, "gpus_per_task", why, instead);
+        }
+        let part = asked.gpus_on_node().filter(|gpus| is_part(gpus));
+        if part.is_some() && self.plan.scheduler != SchedulerKind::Slurm {
+            let (key, name) = (asked.gpu_key(), adapter_for(self.plan.scheduler).name());
+            let why = format!(
+                "{name} gives whole GPUs: only Slurm gives a `shard`, `mps` or `mig` of one"
+            );
+            found.refuse(
+                self.spec,
+                key,
+                &why,
+                "write a number of GPUs, or submit to Slurm",
+            );
+            return;
+        }
         let (Some(node), Some(task)) = (&asked.gpus_per_node, &asked.gpus_per_task) else {
             return;
         };

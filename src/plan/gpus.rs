@@ -3,7 +3,7 @@
 use super::decisions::{JOB_FILE, Resolver};
 use crate::config::{GpuTable, House};
 
-use crate::job::{Asked, kind_and_count};
+use crate::job::{Asked, is_part, is_share, kind_and_count};
 
 /// What `[gpus]` makes of the GPUs that a job asks for.
 #[derive(Debug, Default)]
@@ -67,7 +67,16 @@ impl Resolver<'_> {
     ) -> Option<String> {
         let asked = asked?;
         let Some(gpu) = table.filter(|gpu| !gpu.typed) else {
-            self.decide(key, asked, JOB_FILE);
+            let why = match asked {
+                asked if is_share(asked) => {
+                    "the job file says so: a share of one GPU of each node, which other jobs use too"
+                }
+                asked if is_part(asked) => {
+                    "the job file says so: parts of GPUs, each for this job alone (MIG)"
+                }
+                _ => JOB_FILE,
+            };
+            self.decide(key, asked, why);
             return Some(asked.to_owned());
         };
         let count = kind_and_count(asked).1.to_string();

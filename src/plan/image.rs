@@ -12,7 +12,7 @@ use crate::image::choice::choose;
 use crate::image::choice::{Candidate, Choice, Device, Processor, Wanted, capability_of, meant};
 use crate::image::flags::{self, Container};
 use crate::image::runtime;
-use crate::job::{Bind, BuildMode, Fakeroot, GpuMode, Located, kind_and_count};
+use crate::job::{Bind, BuildMode, Fakeroot, GpuMode, Located, is_share, kind_and_count};
 
 /// More images are not named in a decision: it travels in the script.
 const MAX_NAMED: usize = 20;
@@ -384,7 +384,8 @@ impl<'a> Resolver<'a> {
         let Some(asked) = self.spec.resources.gpus_on_node() else {
             return Device::Cpu;
         };
-        let (kind, _) = kind_and_count(&asked);
+        // A share is of any GPU.
+        let kind = kind_and_count(&asked).0.filter(|_| !is_share(&asked));
         let tables = self.settings.tables();
         // Without a type, any that the queue may have.
         let meant: Vec<&GpuTable> = match kind {

@@ -58,6 +58,7 @@ pub fn resolve(
     resolver.timing();
     resolver.node_check();
     resolver.resume(&prospect);
+    resolver.extension();
     resolver.pass_through();
     resolver.variables();
     resolver.warn_of_secrets();

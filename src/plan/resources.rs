@@ -228,6 +228,7 @@ impl Resolver<'_> {
             ("nodelist", asked.nodelist.is_some()),
             ("exclude", asked.exclude.is_some()),
             ("spares", asked.spares.is_some()),
+            ("walltime_up_to", asked.walltime_up_to.is_some()),
             ("gpus_per_task", asked.gpus_per_task.is_some() && lacks_gpus),
         ];
         let named: Vec<&str> = lacks

@@ -3,7 +3,7 @@
 use std::ops::Range;
 
 use super::candidates::Prospect;
-use super::decisions::Resolver;
+use super::decisions::{JOB_FILE, Resolver};
 use super::forecast_text::basis_of;
 use crate::foundation::diagnostic::Problem;
 use crate::foundation::units::{Walltime, display_seconds};
@@ -57,11 +57,49 @@ impl Resolver<'_> {
         self.problems
             .extend(self.resume_problems(&resume, &span, walltime));
         let text = described(&resume, walltime);
-        self.decide("resume", text, super::decisions::JOB_FILE);
+        self.decide("resume", text, JOB_FILE);
         self.plan.resume = Some(resume);
         self.plan.exclude_lost_nodes = self.settings.excludes_lost_nodes();
         self.elastic(prospect);
         self.spares();
+    }
+
+    /// Up to which time limit the scheduler may be asked for more while the run runs: as the job file says, within what site and queue
+    /// allow.
+    pub(super) fn extension(&mut self) {
+        let asked = self.spec.resources.walltime_up_to;
+        let Some(asked) = asked.filter(|_| !self.is_local()) else {
+            return;
+        };
+        let hours = self.settings.extend_up_to_hours() as u64;
+        let origin = self.settings.origin("limits.extend_up_to_hours");
+        let by_setting = format!("{origin} allows no more (`limits.extend_up_to_hours`)");
+        let site = self.site();
+        let mut queues = site.iter().flat_map(|site| &site.queues);
+        let queue = queues.find(|queue| Some(&queue.name) == self.queue.as_ref());
+        let by_queue = queue.and_then(|queue| {
+            let why = format!("queue `{}` allows no more", queue.name);
+            Some((queue.max_walltime?, why))
+        });
+        let mut bounds = vec![(asked, JOB_FILE.to_owned())];
+        bounds.push((Walltime(hours * 3600), by_setting));
+        bounds.extend(by_queue);
+        let least = bounds.into_iter().min_by_key(|(most, _)| *most);
+        let (most, why) = least.unwrap_or((asked, String::new()));
+        // A job without a limit needs no other.
+        let is_more = self.plan.resources.walltime.is_some_and(|own| most > own);
+        if is_more {
+            self.plan.extend_up_to = Some(most.0);
+            self.decide("walltime_up_to", most.to_string(), why);
+            return;
+        }
+        let why = match self.plan.resources.walltime {
+            None => "the job has no time limit of its own".to_owned(),
+            Some(_) => why,
+        };
+        let warning = format!("without effect: walltime_up_to = {asked}: {why}");
+        self.plan.warnings.push(warning);
+        self.decide("walltime_up_to", "not used", why);
     }
 
     /// Nodes more, for a training whose ranks dlrun starts on those nodes that are left.

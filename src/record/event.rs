@@ -35,6 +35,10 @@ vocabulary! {
         HangEnded = "hang_ended",
         /// dlrun ended the program, which did nothing, as the site says.
         IdleEnded = "idle_ended",
+        /// The scheduler raised the time limit, as dlrun asked.
+        LimitRaised = "limit_raised",
+        /// The time limit will not suffice and stays as it is: dlrun asked the scheduler in vain, or may not ask for enough.
+        LimitKept = "limit_kept",
         /// Another node of a distributed training was lost.
         NodeLost = "node_lost",
         /// The node did not pass its check, and the run started all the same.

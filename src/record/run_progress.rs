@@ -77,11 +77,16 @@ impl RunProgress {
             epochs_planned: announced.or(record.workload.epochs),
             expected_end,
             expected_by: expected_end.map(|_| by),
-            time_limit_ms: status
-                .started_at_ms
-                .zip(limit)
-                .filter(|_| !continues)
-                .map(|(began_ms, limit)| began_ms.saturating_add(limit.saturating_mul(1000))),
+            time_limit_ms: timed
+                .and_then(|node| node.progress.time_limit_ms)
+                .or_else(|| {
+                    Some(
+                        status
+                            .started_at_ms?
+                            .saturating_add(limit?.saturating_mul(1000)),
+                    )
+                })
+                .filter(|_| !continues),
             hangs_since_ms,
             warning: nodes.iter().find_map(|node| {
                 let found = node.remarks(now_ms).into_iter();

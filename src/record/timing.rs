@@ -260,6 +260,9 @@ pub struct Progress {
     /// When the training will end, while it runs.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub expected_end: Option<ExpectedEnd>,
+    /// When the job's time is up, in Unix milliseconds UTC, as its scheduler said of a run whose limit may be raised.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub time_limit_ms: Option<u64>,
     /// Its rhythm and its phases, as the watcher saw them.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub activity: Option<Activity>,

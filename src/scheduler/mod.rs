@@ -255,6 +255,15 @@ pub struct Standing {
     pub is_preempted: bool,
 }
 
+/// The time limit of a running job, by its scheduler's clock, in seconds.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct TimeLimit {
+    /// All of it.
+    pub limit: u64,
+    /// How long the job has run.
+    pub ran: u64,
+}
+
 /// A node that its scheduler gives no job now.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct BrokenNode {
@@ -337,6 +346,30 @@ pub trait Scheduler {
     /// jobs have none here.
     fn annotate(&self, _job: &str, _text: &str) -> Option<Result<bool, SchedulerError>> {
         None
+    }
+
+    /// The time limit of a running job of one's own; `None`: it has none, or limits are not raised here.
+    ///
+    /// # Errors
+    /// When the scheduler gives no answer.
+    fn time_limit(&self, _job: &str) -> Result<Option<TimeLimit>, SchedulerError> {
+        Ok(None)
+    }
+
+    /// The longest limit that queue and quality of service allow a job, in seconds; `None`: they have none.
+    ///
+    /// # Errors
+    /// When the scheduler gives no answer.
+    fn longest_limit(&self, _job: &str) -> Result<Option<u64>, SchedulerError> {
+        Ok(None)
+    }
+
+    /// Gives a running job of one's own another time limit, in seconds from its start.
+    ///
+    /// # Errors
+    /// When the scheduler refuses, or gives no answer.
+    fn set_time_limit(&self, _job: &str, _seconds: u64) -> Result<(), SchedulerError> {
+        Ok(())
     }
 
     /// Gives a waiting job another number of nodes; `None`: it has to be submitted again.

@@ -63,6 +63,11 @@ fn holds(word: &str, rule: &Value, rules: &serde_json::Map<String, Value>, value
                 .iter()
                 .all(|name| object.contains_key(name.as_str().expect("a name")))
         }),
+        "dependentRequired" => object.is_none_or(|object| {
+            let all = rule.as_object().expect("an object").iter();
+            let mut held = all.filter(|(name, _)| object.contains_key(&**name));
+            held.all(|(_, others)| holds("required", others, rules, value))
+        }),
         "properties" => object.is_none_or(|object| {
             let rules = rule.as_object().expect("an object");
             rules

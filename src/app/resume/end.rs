@@ -167,8 +167,13 @@ impl Start<'_> {
             .end
             .as_ref()
             .map_or_else(now_ms, |end| end.at_ms);
-        let limit = self.context.time_limit;
-        let save_at_ms = limit.map(|(end, lead)| end.saturating_sub(lead) * 1000);
+        // The scheduler may have raised it since.
+        let raised = nodes.iter().filter_map(|node| node.progress.time_limit_ms);
+        let raised = raised.max().unwrap_or(0);
+        let save_at_ms = self
+            .context
+            .time_limit
+            .map(|(end, lead)| (end * 1000).max(raised).saturating_sub(lead * 1000));
         let mut events = nodes.iter().flat_map(|node| &node.events);
         let hung = events.find(|event| event.kind == EventKind::HangEnded);
         let stops = nodes.iter().filter_map(|node| node.time_stop);

@@ -516,6 +516,9 @@ pub(crate) struct Exec {
     /// Write this text as the comment of the job, unless its user gave it one, and end
     #[arg(long, hide = true, value_name = "TEXT")]
     pub(crate) comment: Option<String>,
+    /// Print what is left of the job's time, after asking for more where fewer seconds are left than the first of these
+    #[arg(long, hide = true, value_name = "SECONDS", num_args = 3)]
+    pub(crate) more_time: Vec<u64>,
     /// Look whether this node is fit for the plan's command, print what is found, and end
     #[arg(long, hide = true)]
     pub(crate) check_node: bool,

@@ -4,6 +4,7 @@ use std::collections::BTreeSet;
 
 use super::misfit::{Misfit, Place};
 use super::{NodeType, SiteModel, Wanted, constraint};
+use crate::job::SHARES;
 
 /// The key of something of which a kind of node has too little, and what it is: `64 CPUs`, `2 GPUs of type v100`.
 type Lack = (&'static str, String);
@@ -51,14 +52,20 @@ pub fn serves(node: &NodeType, wanted: &Wanted<'_>) -> bool {
 /// How many GPUs of a type a node has. GPUs whose type the scheduler does not know may be of any. Slurm
 /// tells `v100` from `V100` (22.05).
 fn gpus_of(node: &NodeType, kind: Option<&str>) -> u64 {
-    let counts = node
-        .gpus
-        .iter()
-        .filter(|(has, _)| has.is_empty() || kind.is_none_or(|kind| has == kind));
+    let counts = node.gpus.iter().filter(|(has, _)| match kind {
+        Some(kind) if SHARES.contains(&kind) => has == kind,
+        kind => {
+            let is_gpu = !SHARES.contains(&&**has);
+            is_gpu && (has.is_empty() || kind.is_none_or(|kind| has == kind))
+        }
+    });
     counts.map(|(_, count)| u64::from(*count)).sum()
 }
 
 fn shown_gpus((kind, count): (Option<&str>, u32)) -> String {
+    if let Some(share) = kind.filter(|kind| SHARES.contains(kind)) {
+        return format!("{count} x {share}");
+    }
     let plural = if count == 1 { "" } else { "s" };
     let kind = kind
         .map(|kind| format!(" of type `{kind}`"))

@@ -1,7 +1,7 @@
 //! What a job asks a site for, as the checks look at it.
 
 use crate::foundation::units::{Bytes, Walltime};
-use crate::job::kind_and_count;
+use crate::job::kind_and_amount;
 
 /// What a job asks for. What is `None` is left to the site and is not checked.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -55,7 +55,7 @@ impl Wanted<'_> {
     /// GPUs on each node: type, where one is named, and how many.
     #[must_use]
     pub fn gpus(&self) -> Option<(Option<&str>, u32)> {
-        let asked = self.gpus_per_node.map(kind_and_count);
+        let asked = self.gpus_per_node.map(kind_and_amount);
         asked.filter(|(_, count)| *count > 0)
     }
 

@@ -182,7 +182,11 @@ impl Start {
             .max();
         let any = |has: fn(&NodeMeasure) -> bool| self.nodes.iter().any(has);
         let mut situation = run.situation.clone();
+        let share = situation.hardware.gpu_model.take();
         situation.hardware = timed.hardware(situation.tasks_per_node);
+        if let (Some(share), Some(model)) = (share, &mut situation.hardware.gpu_model) {
+            *model = format!("{model} ({share})");
+        }
         Some(Observation {
             run_id: run.run_id.clone(),
             element: self.element,

@@ -66,7 +66,7 @@ pub fn exec(prepared: Prepared) -> Result<ExitStatus, CommandError> {
         return Ok(wait_plainly(pid));
     };
     let number = pid.as_raw().unsigned_abs();
-    let time_limit = TimeLimit::of(&prepared.context);
+    let time_limit = TimeLimit::of(&prepared.context, prepared.events.clone());
     let plan = prepared.context.plan.as_ref();
     let has_steps = plan.is_some_and(|plan| plan.scheduler.has_steps());
     let is_refused = prepared.is_refused;

@@ -22,6 +22,15 @@ impl Watch {
         }
     }
 
+    pub(super) fn tend_limit(&mut self, now: Instant) {
+        if self.limit.due().is_some_and(|due| now >= due) {
+            let progress = self.progress(NodeState::Running);
+            if let Some((kind, text)) = self.limit.tend(&progress, now) {
+                self.account.note(kind, text);
+            }
+        }
+    }
+
     pub(super) fn tend_scale(&mut self) {
         let is_asked = self
             .scaled
@@ -81,12 +90,14 @@ impl Watch {
         let limit = asked.or_else(|| monitor::memory_limit(self.handover.command.pid));
         let limit = limit.into_iter().chain(record.host.mem_total_bytes).min();
         let walltime = resources.and_then(|resources| resources.walltime);
-        let ends = [
+        let limits = [
             context.time_limit.map(|(end, _)| end.saturating_mul(1000)),
             walltime.map(|limit| record.started_at_ms.saturating_add(limit.0 * 1000)),
-            record.progress.expected_end.map(|end| end.latest_ms),
         ];
-        let end_ms = ends.into_iter().flatten().min();
+        let first = limits.into_iter().flatten().min();
+        let limit_ms = record.progress.time_limit_ms.or(first);
+        let likely_ms = record.progress.expected_end.map(|end| end.latest_ms);
+        let end_ms = limit_ms.into_iter().chain(likely_ms).min();
         self.memory.look(record, limit, end_ms);
     }
 

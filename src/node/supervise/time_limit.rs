@@ -4,6 +4,7 @@
 //! The signal goes to processes that handle it and to none below them: it would kill all others, such as the shell of a
 //! script or torchrun's agent. What the scheduler sends itself may come a minute early (Slurm's `--signal`) or never (PBS).
 
+use std::path::PathBuf;
 use std::sync::mpsc::{Receiver, channel};
 use std::time::{Duration, Instant};
 
@@ -11,6 +12,7 @@ use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 
 use super::context::Context;
+use super::events;
 use super::signals::is_in_set;
 use super::step::{family_of, name_of};
 use crate::foundation::clock::now_ms;
@@ -46,6 +48,9 @@ pub(super) struct TimeLimit {
     checkpoints: Option<Checkpoints>,
     save_at: Instant,
     stop_at: Instant,
+    /// How long before the limit the program is to be asked, and the file in which the watcher writes that the limit was raised.
+    lead: Duration,
+    events: Option<PathBuf>,
     /// From SIGTERM to SIGKILL: within what is kept.
     grace: Duration,
     kill_at: Option<Instant>,
@@ -55,7 +60,7 @@ pub(super) struct TimeLimit {
 
 impl TimeLimit {
     /// That of the plan; `None`: the run does not continue.
-    pub(super) fn of(context: &Context) -> Option<Self> {
+    pub(super) fn of(context: &Context, events: Option<PathBuf>) -> Option<Self> {
         let plan = context.plan.as_ref()?;
         let resume = plan.resume.as_ref()?;
         let (now, is_first) = (Instant::now(), context.is_batch_node());
@@ -76,6 +81,8 @@ impl TimeLimit {
             checkpoints: is_first.then(|| Checkpoints::new(resume, &plan.workdir, context.element)),
             save_at: now + left.saturating_sub(lead),
             stop_at: now + left.saturating_sub(reserve),
+            lead,
+            events: events.filter(|_| plan.extend_up_to.is_some()),
             grace: GRACE.min(reserve / 2),
             kill_at: None,
             saved: None,
@@ -89,6 +96,7 @@ impl TimeLimit {
             let now = Instant::now();
             self.stop_at = now + self.stop_at.saturating_duration_since(self.save_at);
             self.save_at = now;
+            self.events = None;
         }
     }
 
@@ -106,7 +114,7 @@ impl TimeLimit {
     /// Does what is due.
     pub(super) fn tend(&mut self, training: Pid) {
         let now = Instant::now();
-        if self.done.is_none() && now >= self.save_at {
+        if self.done.is_none() && now >= self.save_at && !self.was_raised(now) {
             self.ask_to_save(training);
         }
         let Some(done) = &mut self.done else { return };
@@ -126,6 +134,16 @@ impl TimeLimit {
             signal_all(training, Signal::SIGKILL);
             self.kill_at = Some(now + GRACE);
         }
+    }
+
+    /// Whether the limit was raised since, so that there is more time.
+    fn was_raised(&mut self, now: Instant) -> bool {
+        let end = self.events.as_deref().and_then(events::limit);
+        let left = end.map_or(0, |end| end.saturating_mul(1000).saturating_sub(now_ms()));
+        let more = Duration::from_millis(left).saturating_sub(self.lead);
+        self.save_at += more;
+        self.stop_at += more;
+        now < self.save_at
     }
 
     /// What was done.

@@ -16,6 +16,7 @@ use super::events;
 use super::follow::{Followed, SPACING};
 use super::handover::{DROP_SIGNALS, Ended, Handover};
 use super::held::Holding;
+use super::limit::Limit;
 use super::link::Link;
 use super::memory::Memory;
 use super::quiet::Quiet;
@@ -26,7 +27,7 @@ use super::signals::{drop_pending, ignore_all};
 use super::step::Step;
 use super::writer::{Job, Resumed, Writer};
 use crate::foundation::clock::{self, now_ms};
-use crate::job::Launcher;
+use crate::job::{Launcher, is_share};
 use crate::observe::client::ClientError;
 use crate::observe::monitor;
 use crate::plan::{hidden_values, masked_line};
@@ -89,6 +90,7 @@ pub(super) struct Watch {
     pub(super) holding: Holding,
     pub(super) memory: Memory,
     pub(super) annotator: Annotator,
+    pub(super) limit: Limit,
     /// Says that another number of nodes was asked for.
     pub(super) scaled: Option<Receiver<()>>,
     followed: Followed,
@@ -203,6 +205,7 @@ impl Watch {
                 plan.filter(|_| handover.context.is_batch_node())
                     .map_or(0, |plan| plan.comment_seconds),
             ),
+            limit: Limit::new(&handover.context, handover.events.clone()),
             scaled: wait_for_scale(&handover),
             step: Step::new(handover.step, handover.command, KILL_WAIT),
             followed: Followed::open(&handover),
@@ -264,6 +267,8 @@ impl Watch {
         self.holding
             .take_over(progress.and_then(|progress| progress.held.as_ref()));
         self.memory
+            .take_over(former.as_ref().map(|former| &former.record));
+        self.limit
             .take_over(former.as_ref().map(|former| &former.record));
         self.before = former.map(|former| former.record.progress);
     }
@@ -334,6 +339,7 @@ impl Watch {
             place.then(|| now + PLACE_PAUSE),
             self.scaled.as_ref().map(|_| now + SCALE_PAUSE),
             self.annotator.due(),
+            self.limit.due(),
             // Without word from the kernel the output is looked at in the rhythm of the samples.
             self.followed.is_unannounced().then(|| {
                 now + if self.is_young(now) {
@@ -362,6 +368,7 @@ impl Watch {
         self.tend_step(now);
         self.tend_scale();
         self.tend_comment(now);
+        self.tend_limit(now);
         if let Some(sample) = self.sampling.tick(now) {
             self.add(sample);
         }
@@ -643,6 +650,7 @@ impl Watch {
         let planned = plan.and_then(|plan| plan.workload.epochs);
         progress.activity = self.activity.known();
         progress.held = self.holding.known(state == NodeState::Running);
+        progress.time_limit_ms = self.limit.ends_at_ms();
         progress.expected_end = progress
             .expect_end(planned, now_ms())
             .filter(|_| state == NodeState::Running && is_counted);
@@ -667,6 +675,14 @@ impl Watch {
             Vec::new()
         };
         missing.extend(self.other_nodes());
+        let plan = self.handover.context.plan.as_ref();
+        let gpus = plan.and_then(|plan| plan.resources.gpus_per_node.as_deref());
+        missing.extend(gpus.filter(|gpus| is_share(gpus)).map(|share| {
+            let why = format!(
+                "the job has {share}: figures of the GPU are those of all jobs that share it"
+            );
+            Missing::new("gpu_share", why)
+        }));
         missing.extend(self.followed.missing());
         if self.writer.refused > 0 {
             let why = format!(

@@ -344,6 +344,97 @@ pub(in crate::plan) fn with_site(environment: &[(&str, &str)]) -> SiteFacts {
 }
 
 #[test]
+fn part_of_a_gpu_is_asked_for_where_scheduler_and_site_have_it() {
+    let gpus = [("v100", 4), ("1g.10gb", 2), ("shard", 16)];
+    let mut facts = with_site(&[]);
+    let site = facts.site.as_mut().expect("a site");
+    site.nodes[0].gpus = gpus.map(|(kind, count)| (kind.to_owned(), count)).to_vec();
+    let of = |lines: &str, facts: &SiteFacts| {
+        let lines = format!("[resources]\n{lines}");
+        let plan = resolved(&lines, &settings(&[]), facts);
+        plan.map_err(|mut problems| format!("{:?}", problems.remove(0)))
+    };
+    for (asked, gres, gpus) in [
+        ("shard:4", "shard:4", 1),
+        ("mig:1g.10gb", "gpu:1g.10gb:1", 1),
+        ("mig:1g.10gb:2", "gpu:1g.10gb:2", 2),
+        ("v100:4", "gpu:v100:4", 4),
+    ] {
+        let plan = of(&format!("gpus_per_node = \"{asked}\""), &facts).expect("a plan");
+        let script = crate::scheduler::script::render(&plan);
+        assert!(
+            script.contains(&format!("#SBATCH --gres={gres}\n")),
+            "{script}"
+        );
+        let identity = plan.identity.expect("a command").asked;
+        assert_eq!(identity.gpus, Some(gpus), "{asked}");
+    }
+    let each = of(
+        "gpus_per_task = \"mig:1g.10gb\"\ntasks_per_node = 2",
+        &facts,
+    );
+    let each = crate::scheduler::script::render(&each.expect("a plan"));
+    assert!(
+        each.contains("#SBATCH --gpus-per-task=1g.10gb:1\n"),
+        "{each}"
+    );
+    for (asked, why) in [
+        ("gpus_per_node = \"shard:17\"", "has 17 x shard"),
+        (
+            "gpus_per_node = \"mps:50\"",
+            "shard (16 a node), v100 (4 a node)",
+        ),
+        ("gpus_per_node = \"mig:2g.20gb\"", "1 GPU of type `2g.20gb`"),
+        ("gpus_per_node = 17", "has 17 GPUs"),
+        ("gpus_per_task = \"shard:2\"", "to nodes, not to tasks"),
+    ] {
+        let problem = of(asked, &facts).expect_err(asked);
+        assert!(problem.contains(why), "{problem}");
+    }
+    for kind in ["torque", "openpbs", "local"] {
+        let lines = format!("gpus_per_node = \"mps:50\"\n[scheduler]\nkind = \"{kind}\"");
+        let problem = of(&lines, &facts).expect_err(kind);
+        assert!(problem.contains("gives whole GPUs"), "{problem}");
+    }
+}
+
+#[test]
+fn time_limit_may_be_raised_within_what_job_site_and_queue_allow() {
+    let origin = |name: &str| Origin::Environment {
+        variable: name.into(),
+    };
+    let of = |hours: &str, lines: &str| {
+        let set = [("limits.extend_up_to_hours", hours, origin("HOURS"))];
+        let lines = format!("[resources]\n{lines}");
+        let plan = resolved(&lines, &settings(&set), &with_site(&[])).expect("a plan");
+        let why = decision(&plan, "walltime_up_to").why.clone();
+        (
+            plan.extend_up_to.map(|most| most / 3600),
+            why,
+            plan.warnings,
+        )
+    };
+    let asked = "walltime = \"8h\"\nwalltime_up_to = \"30h\"\n";
+    let long = format!("{asked}queue = \"long\"\n");
+    assert_eq!(of("48", &long), (Some(30), JOB_FILE.into(), Vec::new()));
+    let (most, why, _) = of("48", asked);
+    assert_eq!((most, &*why), (Some(24), "queue `batch` allows no more"));
+    assert_eq!(of("20", &long).0, Some(20));
+    let (most, why, warnings) = of("0", &long);
+    assert_eq!(most, None);
+    assert!(why.starts_with("$HOURS allows no more"), "{why}");
+    assert!(warnings[0].starts_with("without effect: walltime_up_to = 30h"));
+    for wrong in [
+        "walltime_up_to = \"2h\"",
+        "walltime = \"2h\"\nwalltime_up_to = \"2h\"",
+    ] {
+        let text = format!("[run]\ncommand = [\"true\"]\n[resources]\n{wrong}\n");
+        let faults = crate::job::parse(&text).expect_err("nothing to raise");
+        assert!(faults[0].message.contains("needs a `resources.walltime`"));
+    }
+}
+
+#[test]
 fn a_job_that_does_not_fit_the_site_is_refused_at_its_key() {
     let lines = "[resources]\nwalltime = \"48h\"\ncpus_per_task = 17\n";
     let faults = resolved(lines, &settings(&[]), &with_site(&[])).expect_err("it does not fit");

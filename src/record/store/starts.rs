@@ -7,7 +7,7 @@ use rusqlite::{Params, Row, Transaction};
 use super::error::StoreError;
 use super::open::Store;
 use super::sql::{from_json, number, run_id, unsigned, word};
-use crate::job::{Framework, JobState, RunId, Workload};
+use crate::job::{Framework, JobState, RunId, Workload, is_share};
 use crate::record::{
     Conditions, Epoch, EpochFigures, Forecast, Hardware, Identity, NodeFigures, NodeMeasure,
     NodeState, Situation, Start, Submitted,
@@ -258,6 +258,10 @@ fn submitted(row: &Row<'_>) -> rusqlite::Result<Submitted> {
         provenance: word(row, "framework_provenance")?,
     };
     let identity: Option<Identity> = from_json(row, "identity")?;
+    let asked = identity
+        .as_ref()
+        .and_then(|identity| identity.asked.gpus_per_node.clone());
+    let share = asked.filter(|gpus| is_share(gpus));
     let tasks_per_node: Option<u32> = row.get("tasks_per_node")?;
     let numbers = identity.as_ref().map(Identity::other_numbers);
     Ok(Submitted {
@@ -273,7 +277,11 @@ fn submitted(row: &Row<'_>) -> rusqlite::Result<Submitted> {
             },
             framework,
             image: row.get("image")?,
-            hardware: Hardware::default(),
+            // A share of a GPU is no whole one; which GPU it was the nodes say.
+            hardware: Hardware {
+                gpu_model: share,
+                ..Hardware::default()
+            },
             nodes: row.get("nodes")?,
             tasks_per_node: tasks_per_node.unwrap_or(1).max(1),
             storage: word(row, "storage_class")?,

@@ -420,6 +420,8 @@ columns! {
         expected_end_earliest_ms: Part WHOLE in "/record/progress/expected_end" as "earliest_ms";
         /// Nineteen in twenty end earlier than this.
         expected_end_latest_ms: Part WHOLE in "/record/progress/expected_end" as "latest_ms";
+        /// When the job's time is up, as its scheduler said of a run whose limit may be raised.
+        time_limit_ms: Optional WHOLE in "/record/progress";
         /// Rhythm and phases, as in `record.json`.
         activity: Optional JSON in "/record/progress";
         /// What kind of curve its signals are: `flat`, `aperiodic`, `periodic`, `low_resolution` or `unresolvable`.

@@ -1,7 +1,7 @@
 //! What neither PBS can honour of a job file.
 
 use crate::foundation::diagnostic::Problem;
-use crate::job::{DependencyKind, MailEvent, kind_and_count};
+use crate::job::{DependencyKind, MailEvent, is_part, kind_and_count};
 use crate::scheduler::adapter::{Asked, Elsewhere, Findings};
 use crate::scheduler::option_value::value_of;
 
@@ -72,6 +72,7 @@ pub(in crate::scheduler) fn check(
     let of_nodes = resources
         .gpus_per_node
         .as_deref()
+        .filter(|gpus| !is_part(gpus))
         .and_then(|gpus| gpus.rsplit_once(':'));
     if let Some(gpus) = of_tasks {
         let instead = format!(

@@ -2,7 +2,7 @@
 
 use super::export;
 use crate::foundation::units::Bytes;
-use crate::job::{Mail, MailEvent, ResumeOn};
+use crate::job::{Mail, MailEvent, ResumeOn, as_gres};
 use crate::launch::Plan;
 use crate::scheduler::{depends, licenses};
 
@@ -64,7 +64,10 @@ pub(super) fn requested(plan: &Plan) -> Vec<String> {
         ),
         ("cpus-per-task", resources.cpus_per_task.map(number)),
         ("gres", gres(plan)),
-        ("gpus-per-task", resources.gpus_per_task.clone()),
+        (
+            "gpus-per-task",
+            resources.gpus_per_task.as_deref().map(as_gpus),
+        ),
         ("mem", resources.memory.map(mebibytes)),
         (
             "time",
@@ -108,6 +111,11 @@ pub(super) fn is_gres(option: &str) -> bool {
         .is_some_and(|rest| rest.starts_with(['=', ' ']))
 }
 
+/// `v100:2`; of MIG devices the type alone.
+fn as_gpus(gpus: &str) -> String {
+    as_gres(gpus).trim_start_matches("gpu:").to_owned()
+}
+
 /// GPUs of a node, and the generic resources that are handed through: of several `--gres` Slurm keeps one. `--gpus-per-node` would set
 /// `SLURM_GPUS_PER_NODE`, by which each `srun` inside the job takes all GPUs of its nodes for itself.
 fn gres(plan: &Plan) -> Option<String> {
@@ -121,7 +129,7 @@ fn gres(plan: &Plan) -> Option<String> {
         .resources
         .gpus_per_node
         .as_ref()
-        .map(|gpus| format!("gpu:{gpus}"));
+        .map(|gpus| as_gres(gpus));
     let own = own.map(|option| option["--gres=".len()..].trim().to_owned());
     let all: Vec<String> = gpus.into_iter().chain(own).collect();
     (!all.is_empty()).then(|| all.join(","))

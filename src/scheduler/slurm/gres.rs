@@ -1,6 +1,8 @@
-//! Generic resources: `gpu:h100:8(S:0-1),nic:1`, `gpu:2`, `(null)`.
+//! Generic resources: `gpu:h100:8(S:0-1),nic:1`, `gpu:2`, `gpu:4,shard:16`, `(null)`.
 
-/// The GPUs in a list of generic resources, by type; the type is empty where there is none.
+use crate::job::SHARES;
+
+/// The GPUs in a list of generic resources, by type, and shares of GPUs; the type is empty where there is none.
 pub(in crate::scheduler) fn gpus(list: &str) -> Vec<(String, u32)> {
     let mut gpus: Vec<(String, u32)> = Vec::new();
     for (kind, count) in parts(list).into_iter().filter_map(gpu) {
@@ -30,7 +32,7 @@ fn parts(list: &str) -> Vec<&str> {
     parts
 }
 
-/// Type and count of one entry, where it is about GPUs: `gpu`, `gpu:2`, `gpu:h100`, `gpu:h100:8(S:0-1)`. Newer versions
+/// Type and count of one entry, where it is about GPUs or shares of them: `gpu`, `gpu:2`, `gpu:h100`, `gpu:h100:8(S:0-1)`. Newer versions
 /// write `gres/gpu:2`, `gres/gpu=2` and `gres:gpu:2` where a job asked for them.
 fn gpu(entry: &str) -> Option<(&str, u32)> {
     let entry = entry.split('(').next().unwrap_or_default().trim();
@@ -39,10 +41,15 @@ fn gpu(entry: &str) -> Option<(&str, u32)> {
         .or_else(|| entry.strip_prefix("gres:"))
         .unwrap_or(entry);
     let mut words = entry.split([':', '=']);
-    if words.next() != Some("gpu") {
-        return None;
-    }
     let number = |text: &str| text.parse::<u32>().ok();
+    match words.next() {
+        Some("gpu") => {}
+        // A type is that of the GPU which is shared.
+        Some(share) if SHARES.contains(&share) => {
+            return Some((share, words.next_back().and_then(number)?));
+        }
+        _ => return None,
+    }
     match (words.next(), words.next(), words.next()) {
         (None, ..) => Some(("", 1)),
         (Some(word), None, _) => Some(number(word).map_or((word, 1), |count| ("", count))),
@@ -81,6 +88,8 @@ mod tests {
             ("gres/gpu=2", "=2"),
             ("gres:gpu:v100:2", "v100=2"),
             ("gpu,nic:2", "=1"),
+            ("gpu:a40:2(S:0),shard:a40:400(S:0)", "a40=2 shard=400"),
+            ("gpu:1,mps:100", "=1 mps=100"),
             ("(null)", ""),
             ("", ""),
             ("tmpdisk:7000", ""),

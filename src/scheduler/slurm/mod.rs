@@ -19,13 +19,16 @@ mod squeue;
 mod srun;
 mod standing;
 mod states;
+mod time_limit;
 
 use std::collections::BTreeSet;
 use std::path::PathBuf;
 use std::time::Duration;
 
 use super::commands::{Commands, Words};
-use super::{Entries, JobRef, RunJobs, Scheduler, SchedulerError, Standing, Submission, Submitted};
+use super::{
+    Entries, JobRef, RunJobs, Scheduler, SchedulerError, Standing, Submission, Submitted, TimeLimit,
+};
 use crate::config::site::SiteModel;
 use crate::foundation::command::find;
 use crate::job::{ArraySpec, JobId};
@@ -133,6 +136,21 @@ impl Scheduler for Slurm {
 
     fn annotate(&self, job: &str, text: &str) -> Option<Result<bool, SchedulerError>> {
         Some(standing::annotate(&self.commands, job, text))
+    }
+
+    fn time_limit(&self, job: &str) -> Result<Option<TimeLimit>, SchedulerError> {
+        time_limit::time_limit(&self.commands, job)
+    }
+
+    fn longest_limit(&self, job: &str) -> Result<Option<u64>, SchedulerError> {
+        time_limit::longest(&self.commands, job)
+    }
+
+    fn set_time_limit(&self, job: &str, seconds: u64) -> Result<(), SchedulerError> {
+        let minutes = u32::try_from(seconds / 60).unwrap_or(u32::MAX);
+        let what = "raise the time limit";
+        let value = ("TimeLimit", minutes);
+        standing::update(&self.commands, job, value, what)
     }
 
     fn resize(&self, job: &JobId, nodes: u32) -> Option<Result<(), SchedulerError>> {

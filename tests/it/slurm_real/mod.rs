@@ -11,6 +11,7 @@ mod daemon;
 mod distributed;
 mod fit;
 mod frameworks;
+mod limits;
 mod model;
 mod mpi;
 mod options;

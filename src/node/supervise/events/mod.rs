@@ -4,5 +4,5 @@
 mod place;
 mod read;
 
-pub(super) use place::{VARIABLE, ask_to_stop, make, remove, sweep};
+pub(super) use place::{VARIABLE, ask_to_stop, limit, make, note_limit, remove, sweep};
 pub(super) use read::EventFile;

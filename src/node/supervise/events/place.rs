@@ -21,6 +21,8 @@ const UNDER: &str = "events";
 const NAME: &str = "events.jsonl";
 /// Beside it: the program is asked to end by itself.
 const STOP: &str = "stop";
+/// Beside it: when the job's time is up after its limit was raised, in Unix seconds.
+const LIMIT: &str = "limit";
 /// Making the file must not hold the command up.
 const PATIENCE: Duration = Duration::from_secs(2);
 /// What a dead supervisor left is removed once nobody wrote to it for so long: its command may live on, and so may a
@@ -56,6 +58,20 @@ fn make_in(shared: &Path) -> Result<PathBuf, FileError> {
 pub(crate) fn ask_to_stop(file: &Path) -> Result<(), FileError> {
     let dir = PrivateDir::open(file.parent().unwrap_or(file))?;
     dir.replace(STOP, b"")
+}
+
+/// Tells the supervisor that the job's limit was raised.
+pub(crate) fn note_limit(file: &Path, end: u64) -> Result<(), FileError> {
+    let dir = PrivateDir::open(file.parent().unwrap_or(file))?;
+    dir.replace(LIMIT, end.to_string().as_bytes())
+}
+
+/// When the job's time is up, in Unix seconds, if its limit was raised.
+pub(crate) fn limit(file: &Path) -> Option<u64> {
+    fs::read_to_string(file.with_file_name(LIMIT))
+        .ok()?
+        .parse()
+        .ok()
 }
 
 /// Removes the file with its directory: the command is over.
