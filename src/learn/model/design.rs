@@ -244,7 +244,7 @@ impl Design {
         cells.map(|cell| seen(cell).saturating_sub(1)).sum()
     }
 
-    /// A part of the cells, the same for the same cells; `None`: there are no more than so many.
+    /// A part of the cells, the same for the same cells; `None`: they are `most` at most.
     ///
     /// Workloads are taken whole, so that what is their own shows, but for very large ones.
     pub(super) fn sample(&self, most: usize) -> Option<Self> {
@@ -262,16 +262,17 @@ impl Design {
         let share = most / self.spans.len().clamp(1, 40);
         for span in order {
             let begin = sample.cells.len();
+            if begin == most {
+                break;
+            }
             let mut cells: Vec<&Cell> = self.cells[span.cells.clone()].iter().collect();
             cells.sort_unstable_by_key(|cell| mixed(cell.key));
             let taken = cells.into_iter().take(share.min(most - begin));
             sample.cells.extend(taken.cloned());
-            if sample.cells.len() > begin {
-                sample.spans.push(Span {
-                    cells: begin..sample.cells.len(),
-                    ..span.clone()
-                });
-            }
+            sample.spans.push(Span {
+                cells: begin..sample.cells.len(),
+                ..span.clone()
+            });
         }
         Some(sample)
     }

@@ -113,7 +113,13 @@ impl Facts {
         self
     }
 
-    /// The same without a number of epochs and the other numbers among the arguments.
+    /// The same without the numbers among the arguments.
+    pub(super) fn without_numbers(mut self) -> Self {
+        self.numbers = 0;
+        self
+    }
+
+    /// The same without the number of epochs, and without the numbers among the arguments.
     pub(super) fn without_epochs(mut self) -> Self {
         self.numbers = 0;
         self.sizes[Size::Epochs as usize] = UNKNOWN;
@@ -152,7 +158,7 @@ impl Facts {
         .map(|word| self.word(word));
         let sizes = [Size::Workers, Size::Nodes, Size::Batch, Size::Threads]
             .map(|size| u64::from(self.sizes[size as usize].cast_unsigned()));
-        [self.workload, self.numbers]
+        [self.workload]
             .into_iter()
             .chain(words)
             .chain(sizes)

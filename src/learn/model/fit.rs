@@ -241,13 +241,13 @@ impl<'a> State<'a> {
             global[block].1 +=
                 1.0 - posterior.covariance[(place, place)] / self.components.global[block];
         }
-        for (at, span) in design.spans.iter().enumerate() {
-            let (covariance, variances) =
-                self.said[at].joined_at(&posterior.covariance, &span.places);
-            let values = self.said[at].own_values(&span.places, &posterior.shared);
+        let all_said = std::mem::take(&mut self.said);
+        for (said, span) in all_said.iter().zip(&design.spans) {
+            let (covariance, variances) = said.joined_at(&posterior.covariance, &span.places);
+            let values = said.own_values(&span.places, &posterior.shared);
             for (at, place) in span.places.iter().enumerate() {
                 let block = design.layout.block(*place) as usize;
-                if self.components.local[block] > 0.0 {
+                if said.own[at] > 0.0 {
                     local[block].0 += values[at].powi(2);
                     local[block].1 += 1.0 - variances[at] / self.components.local[block];
                 }

@@ -71,7 +71,8 @@ type Unseen<'a> = (f64, bool, &'a Group);
 impl Growth {
     /// Shares that are compared, the one that is believed first.
     const SHARES: [f64; 8] = [0.2, 0.0, 0.05, 0.1, 0.3, 0.45, 0.65, 0.85];
-    /// A number among the arguments counts where it has so many values, so far apart, and leaves so much less scatter.
+    /// A number among the arguments counts where runs had at least so many values of it, the largest at least so many times the smallest,
+    /// and where with it no more than this share of their scatter is left.
     const SHOWN: (usize, f64, f64) = (3, 1.5, 0.1);
 
     /// The one under which a workload's runs differ least in the rest; `None`: they have no number that says anything.
@@ -214,6 +215,11 @@ impl Gathered {
         let facts = Facts::new(&observation.situation);
         self.note_fingerprint(observation, &facts);
         self.hardware_met.add(observation);
+        // Only the time of a run whose epochs are not seen goes by a number.
+        let facts = match observation.epoch_seconds {
+            Some(_) => facts.without_numbers(),
+            None => facts,
+        };
         let place = self.place(facts, observation);
         let timed = observation.epoch_seconds.or(observation.wall_seconds);
         let is_seen = matches!(timed, Some(Length::Known(_)));
@@ -305,6 +311,9 @@ impl Gathered {
             }
             self.growth.insert(workload, growth);
         }
+        self.groups
+            .iter_mut()
+            .for_each(|group| group.numbers.clear());
     }
 
     /// The place of a run's group, which is made where there is none.
@@ -335,7 +344,10 @@ impl Gathered {
             met: 0,
             namings: namings(situation),
             exact: [0.0; EXACT.len()],
-            numbers: situation.numbers.clone(),
+            numbers: match observation.epoch_seconds {
+                Some(_) => BTreeMap::new(),
+                None => situation.numbers.clone(),
+            },
         });
         self.places.insert(facts, place);
         place

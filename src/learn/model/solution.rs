@@ -75,6 +75,8 @@ impl MeasuredCell {
 #[derive(Debug, Clone)]
 pub(super) struct Settled {
     workload: Workload,
+    /// Places of its own coefficients, ascending.
+    own: Vec<usize>,
     /// Sums of shared and own coefficients, by place, and their covariance.
     sums: DVector<f64>,
     joined: DMatrix<f64>,
@@ -221,7 +223,7 @@ impl Solution {
         } = &self.components;
         let by_block = [global, global_freedom, local, local_freedom];
         by_block.iter().all(|values| values.len() == Block::COUNT)
-            && self.layout.keys.is_sorted()
+            && self.layout.keys.is_sorted_by(|one, other| one < other)
             && self.shared.len() == count
             && self.covariance.len() == count * (count + 1) / 2
     }
@@ -237,6 +239,7 @@ impl Solution {
         self.measured(hash, &shared, &covariance)
             .unwrap_or(Settled {
                 workload: Workload::default(),
+                own: Vec::new(),
                 sums: shared,
                 joined: covariance,
             })
@@ -258,7 +261,7 @@ impl Solution {
         if places
             .last()
             .is_some_and(|place| *place >= self.layout.keys.len())
-            || !places.is_sorted()
+            || !places.is_sorted_by(|one, other| one < other)
             || met.any(|(at, _)| *at as usize >= places.len())
         {
             return None;
@@ -270,8 +273,11 @@ impl Solution {
             sums[*place] += value;
         }
         let (joined, _) = said.joined(covariance.clone(), places);
+        let own = places.iter().zip(&said.own).filter(|(_, own)| **own > 0.0);
+        let own = own.map(|(place, _)| *place).collect();
         Some(Settled {
             workload,
+            own,
             sums,
             joined,
         })
@@ -282,7 +288,7 @@ impl Solution {
         self.workloads.contains_key(&hash)
     }
 
-    fn parts(&self, facts: &Facts, workload: &Workload) -> Parts {
+    fn parts(&self, facts: &Facts, own: &[usize]) -> Parts {
         let terms = self.response.terms(facts, &self.layout.centres);
         let terms: Vec<(Block, Term)> = terms.collect();
         let mut parts = Parts {
@@ -295,8 +301,8 @@ impl Solution {
                 Some(place) => parts.known.push(entry(place, term.value)),
                 None => parts.unknown.push((block, term)),
             }
-            let is_met = place.is_some_and(|place| workload.places.binary_search(&place).is_ok());
-            if self.components.local[block as usize] > 0.0 && !is_met {
+            let is_own = place.is_some_and(|place| own.binary_search(&place).is_ok());
+            if self.components.local[block as usize] > 0.0 && !is_own {
                 parts.foreign.push((block, term));
             }
         }
@@ -320,7 +326,7 @@ impl Solution {
         outside: &[f64; EXACT.len()],
     ) -> Predicted {
         let (components, workload) = (&self.components, &settled.workload);
-        let parts = self.parts(facts, workload);
+        let parts = self.parts(facts, &settled.own);
         let mut mean = product(&parts.known, &settled.sums);
         let open = spread(&parts.known, &settled.joined);
         let cells = &workload.cells;

@@ -30,10 +30,9 @@ pub(super) struct Components {
 }
 
 /// What the runs of a cell say together.
-#[derive(Debug, Clone, Copy, Default, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, Default)]
 pub(super) struct Evidence {
     /// Sum of the runs' weights.
-    #[serde(skip)]
     pub(super) weight: f64,
     /// Their weighted mean.
     pub(super) mean: f64,
@@ -123,7 +122,7 @@ fn add_row(
     }
 }
 
-/// Decomposes a symmetric matrix, by its lower triangle. One that rounding has made indefinite is helped up first.
+/// Decomposes a symmetric matrix, by its lower triangle. The diagonal of one that rounding has made indefinite is raised first.
 fn decompose(matrix: DMatrix<f64>) -> Option<Cholesky<f64, Dyn>> {
     [0.0, 1e-12, 1e-9, 1e-6].into_iter().find_map(|lift| {
         let mut lifted = matrix.clone();
@@ -139,7 +138,7 @@ pub(super) struct Equations<'a> {
     places: &'a [usize],
     /// Rows with what their runs say, those that have any.
     rows: Vec<(&'a Row, &'a Evidence)>,
-    /// Variances of the workload's own coefficients, by place; 0: there is none.
+    /// Variances of the workload's own coefficients, by place; 0: there is none, or no row has it.
     own: DVector<f64>,
 }
 
@@ -173,12 +172,13 @@ impl<'a> Equations<'a> {
         layout: &Layout,
         components: &Components,
     ) -> Self {
-        let variance = |place: &usize| components.local[layout.block(*place) as usize];
-        Self {
-            places,
-            rows: rows.filter(|(_, its)| its.precision > 0.0).collect(),
-            own: DVector::from_iterator(places.len(), places.iter().map(variance)),
+        let rows: Vec<_> = rows.filter(|(_, its)| its.precision > 0.0).collect();
+        let mut own = DVector::zeros(places.len());
+        for (at, _) in rows.iter().flat_map(|(row, _)| row.iter()) {
+            let place = places[*at as usize];
+            own[*at as usize] = components.local[layout.block(place) as usize];
         }
+        Self { places, rows, own }
     }
 
     /// Fewer rows than own coefficients are quicker solved by their covariance V, more by the coefficients' normal equations.
@@ -302,7 +302,7 @@ impl Said {
         (&self.vector - &self.matrix * met).component_mul(&self.own)
     }
 
-    /// The same of a workload's places alone.
+    /// As [`Self::joined`], of the workload's places alone.
     pub(super) fn joined_at(
         &self,
         covariance: &DMatrix<f64>,
