@@ -165,16 +165,15 @@ impl<'a> Ladder<'a> {
         })
     }
 
-    /// The shortest and the longest of the last runs that completed with the job's own numbers, in seconds; and how many there are. After a
-    /// shift only those that count since.
+    /// The shortest and the longest of the last runs with the job's own numbers that completed or were cut off by their limit, in seconds; and
+    /// how many there are. After a shift only those that count since.
     pub(super) fn repeats(&self, shift: Option<Shift>) -> Option<(f64, f64, usize)> {
         let since = shift.and_then(|shift| usize::try_from(shift.runs).ok());
-        let completed = self
-            .same
-            .iter()
-            .filter(|past| past.state == JobState::Completed);
-        let equal = completed.filter(|past| past.identity.numbers == self.job.numbers);
-        let seconds: Vec<f64> = equal.filter_map(|past| past.wall_seconds).collect();
+        let is_measured =
+            |past: &&&Past| past.state == JobState::Completed || is_at_its_limit(past);
+        let measured = self.same.iter().filter(is_measured);
+        let equal = measured.filter(|past| past.identity.numbers == self.job.numbers);
+        let seconds: Vec<f64> = equal.filter_map(|past| wall(past)).collect();
         let (low, high) = range(
             seconds
                 .iter()

@@ -77,6 +77,7 @@ mod model_outside;
 mod model_published;
 mod model_real;
 mod model_scaling;
+mod model_trainings;
 mod model_whole;
 mod monitor;
 mod mpi;

@@ -107,6 +107,21 @@ fn change_before_last_runs_is_named_where_it_was_recorded() {
 }
 
 #[test]
+fn repeats_hold_a_run_that_its_limit_cut_off_and_none_that_failed() {
+    let runs = [
+        (32.0, DONE),
+        (303.0, JobState::Timeout),
+        (900.0, JobState::Failed),
+    ];
+    let history = history(
+        runs.map(|(seconds, state)| past(job(5.0), seconds, state))
+            .to_vec(),
+    );
+    let repeats = ladder(&job(5.0), &history).repeats(None);
+    assert_eq!(repeats, Some((32.0, 303.0, 2)));
+}
+
+#[test]
 fn two_runs_of_which_one_completed_are_needed() {
     let run = |seconds, state| past(job(5.0), seconds, state);
     assert_eq!(at_least(&job(5.0), vec![]), None);
