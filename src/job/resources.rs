@@ -8,7 +8,7 @@ use serde_json::json;
 use super::array::{ArraySpec, MAX_ELEMENTS};
 use super::begin::Begin;
 use super::depend::{Dependency, DependencyKind};
-use super::gpus::gpus_on_node;
+use super::gpus::{SHARES, gpus_on_node};
 use super::mail::{Mail, MailEvent, address_problem};
 use super::spec::{Asked, NodeCount};
 use crate::foundation::diagnostic::Problem;
@@ -244,8 +244,11 @@ fn gpus() -> Kind<String> {
             let gpus = text.strip_prefix("mig:").unwrap_or(&text);
             let (kind, count) = gpus.rsplit_once(':').unwrap_or(("any", gpus));
             let allowed = |c: char| c.is_ascii_alphanumeric() || "._-".contains(c);
+            // Without a type it would be whole GPUs.
+            let is_type = device.is_none() || (gpus.contains(':') && !SHARES.contains(&kind));
+            let is_type = is_type && !kind.is_empty() && kind.chars().all(allowed);
             match count.parse::<u16>() {
-                Ok(1..=1024) if !kind.is_empty() && kind.chars().all(allowed) => Ok(text),
+                Ok(1..=1024) if is_type => Ok(text),
                 _ => Err(format!(
                     "`{text}` is not a number of GPUs; write 2, \"v100:2\", \"shard:4\", \"mps:50\" or \"mig:1g.10gb\""
                 )),

@@ -107,10 +107,8 @@ struct Answer {
 /// What is wrong with it.
 pub fn answer(sweep: &Sweep, text: &str) -> Result<(Values, Asked), String> {
     let line = text.lines().next_back().unwrap_or_default();
-    let answer: Answer = serde_json::from_str(line).map_err(|error| {
-        let shown: String = printable(line).chars().take(SHOWN).collect();
-        format!("its answer `{shown}` cannot be read: {error}")
-    })?;
+    let answer: Answer = serde_json::from_str(line)
+        .map_err(|error| format!("its answer `{}` cannot be read: {error}", short(line)))?;
     let mut values = Values::default();
     for parameter in &sweep.space {
         let name = &parameter.name;
@@ -118,12 +116,17 @@ pub fn answer(sweep: &Sweep, text: &str) -> Result<(Values, Asked), String> {
             (Some(otherwise), _) => otherwise.clone(),
             (None, None) => return Err(format!("its answer has no value of `{name}`")),
             (None, Some(given)) => taken(parameter, given).ok_or_else(|| {
+                let given = short(&given.to_string());
                 format!("its answer {given} for `{name}` is outside of the search")
             })?,
         };
         values.0.insert(name.clone(), value);
     }
     Ok((values, answer.asked))
+}
+
+fn short(text: &str) -> String {
+    printable(text).chars().take(SHOWN).collect()
 }
 
 /// A value of Optuna's as a trial has it, if it is one of those that are searched.
@@ -275,6 +278,8 @@ mod tests {
             let error = answer(&sweep(), &given).expect_err(&given);
             assert!(error.contains(why), "{error}");
         }
+        let long = GIVEN.replace("0.1", &format!("\"{}\"", "y".repeat(5000)));
+        assert!(answer(&sweep(), &long).is_err_and(|error| error.len() < 300));
         let noise = format!("a module says hello\n{GIVEN}\n");
         let (values, asked) = answer(&sweep(), &noise).expect("the last line");
         assert_eq!(values.text("vars.e").as_deref(), Some("7"));

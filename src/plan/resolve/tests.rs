@@ -391,6 +391,16 @@ fn part_of_a_gpu_is_asked_for_where_scheduler_and_site_have_it() {
         let problem = of(asked, &facts).expect_err(asked);
         assert!(problem.contains(why), "{problem}");
     }
+    // Two whole GPUs, or a share by another name, is not what these ask for.
+    for wrong in ["mig:2", "mig:shard:4", "mig:mps:50", "mig:"] {
+        let text =
+            format!("[run]\ncommand = [\"true\"]\n[resources]\ngpus_per_node = \"{wrong}\"\n");
+        let problems = crate::job::parse(&text).expect_err(wrong);
+        assert!(
+            problems[0].message.contains("is not a number of GPUs"),
+            "{wrong}"
+        );
+    }
     for kind in ["torque", "openpbs", "local"] {
         let lines = format!("gpus_per_node = \"mps:50\"\n[scheduler]\nkind = \"{kind}\"");
         let problem = of(&lines, &facts).expect_err(kind);

@@ -68,10 +68,12 @@ pub(crate) fn note_limit(file: &Path, end: u64) -> Result<(), FileError> {
 
 /// When the job's time is up, in Unix seconds, if its limit was raised.
 pub(crate) fn limit(file: &Path) -> Option<u64> {
-    fs::read_to_string(file.with_file_name(LIMIT))
+    // The program may have put anything there, and the supervisor must not wait for it.
+    let text = PrivateDir::open(file.parent()?)
         .ok()?
-        .parse()
-        .ok()
+        .read(LIMIT, 32)
+        .ok()?;
+    std::str::from_utf8(&text).ok()?.parse().ok()
 }
 
 /// Removes the file with its directory: the command is over.
@@ -168,6 +170,19 @@ mod tests {
             other.exists(),
             "only what lies in a directory of events goes"
         );
+    }
+
+    #[test]
+    fn limit_is_read_and_a_pipe_in_its_place_is_not_waited_for() {
+        let shared = tempfile::tempdir().expect("a directory");
+        let file = make_in(shared.path()).expect("made");
+        assert_eq!(limit(&file), None);
+        note_limit(&file, 1_795_000_000).expect("ours");
+        assert_eq!(limit(&file), Some(1_795_000_000));
+        let place = file.with_file_name(LIMIT);
+        fs::remove_file(&place).expect("ours");
+        nix::unistd::mkfifo(&place, nix::sys::stat::Mode::S_IRWXU).expect("a pipe");
+        assert_eq!(limit(&file), None);
     }
 
     #[test]
