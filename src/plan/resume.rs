@@ -71,9 +71,15 @@ impl Resolver<'_> {
         let Some(asked) = asked.filter(|_| !self.is_local()) else {
             return;
         };
+        if self.plan.scheduler != SchedulerKind::Slurm {
+            let kind = self.plan.scheduler.as_str();
+            let warning = format!("without effect on {kind}: walltime_up_to = {asked}");
+            self.plan.warnings.push(warning);
+            return;
+        }
         let hours = self.settings.extend_up_to_hours() as u64;
         let origin = self.settings.origin("limits.extend_up_to_hours");
-        let by_setting = format!("{origin} allows no more (`limits.extend_up_to_hours`)");
+        let by_setting = format!("`limits.extend_up_to_hours` = {hours} ({origin})");
         let site = self.site();
         let mut queues = site.iter().flat_map(|site| &site.queues);
         let queue = queues.find(|queue| Some(&queue.name) == self.queue.as_ref());
@@ -94,7 +100,7 @@ impl Resolver<'_> {
             return;
         }
         let why = match self.plan.resources.walltime {
-            None => "the job has no time limit of its own".to_owned(),
+            None => "the job has no time limit".to_owned(),
             Some(_) => why,
         };
         let warning = format!("without effect: walltime_up_to = {asked}: {why}");

@@ -5,6 +5,7 @@ use super::gather::Growth;
 use super::response::{BETWEEN, Response};
 use super::solution::{Predicted, Settled, Solution};
 use super::{Doubts, Hardware, Model, Situation, mixture};
+use crate::foundation::statistics::Z95;
 use crate::record::{Forecast, Interval};
 
 /// What a total lacks where no run has it.
@@ -159,28 +160,44 @@ impl Model {
 }
 
 /// How much longer a run is by the number that its workload's time grows with, and what that adds to the standard deviation, as
-/// natural logarithms; the forecast says so. `None`: the run does not have that number.
+/// natural logarithms; the forecast says what lies beyond the runs. `None`: the run does not have that number.
 fn grown(
     growth: &Growth,
     situation: &Situation,
     epochs: Option<f64>,
     forecast: &mut Forecast,
 ) -> Option<(f64, f64)> {
+    let mut beyond = |name: &str, number: f64, (least, most): (f64, f64)| {
+        let far = (number / most).ln().max(0.0) + (least / number).ln().max(0.0);
+        if far > 0.0 {
+            let runs = if least < most {
+                format!("{least} to {most}")
+            } else {
+                most.to_string()
+            };
+            let text = format!("the argument `{name}` is {number}, and the runs had {runs}");
+            forecast.beyond.push(text);
+        }
+        far
+    };
+    // Nobody knows what these change: the time may grow with each of them, or fall.
+    let mut sd = 0.0;
+    for (name, ends) in &growth.others {
+        if let Some(number) = situation.numbers.get(name) {
+            sd = f64::hypot(sd, beyond(name, *number, *ends) / Z95);
+        }
+    }
     let Some(name) = &growth.name else {
-        return Some((epochs.map_or(0.0, |epochs| growth.ln(epochs)), 0.0));
+        return Some((epochs.map_or(0.0, |epochs| growth.ln(epochs)), sd));
     };
     let Some(count) = situation.numbers.get(name) else {
-        forecast.beyond.push(format!(
-            "its time goes by the argument `{name}`, which this job does not have"
-        ));
+        let text =
+            format!("the time grows with the argument `{name}`, which this job does not have");
+        forecast.beyond.push(text);
         return None;
     };
-    let (fewest, most) = growth.ends;
-    forecast.assumed.push(format!(
-        "the time goes by the argument `{name}`, of which runs had {fewest} to {most}"
-    ));
-    let far = (count / most).ln().max(0.0) + (fewest / count).ln().max(0.0);
-    Some((growth.ln(*count), BEND * far))
+    sd = f64::hypot(sd, BEND * beyond(name, *count, growth.ends));
+    Some((growth.ln(*count), sd))
 }
 
 /// A run on each kind of hardware, with its share.

@@ -63,6 +63,9 @@ pub(super) struct Growth {
     pub(super) ends: (f64, f64),
     /// The share of the run with the fewest that all runs have.
     fixed: f64,
+    /// The smallest and the largest of the other numbers among the arguments.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub(super) others: BTreeMap<String, (f64, f64)>,
 }
 
 /// A run whose epochs are not seen: logarithm of its time, whether it was cut off, and its group.
@@ -75,7 +78,7 @@ impl Growth {
     /// and where with it no more than this share of their scatter is left.
     const SHOWN: (usize, f64, f64) = (3, 1.5, 0.1);
 
-    /// The one under which a workload's runs differ least in the rest; `None`: they have no number that says anything.
+    /// The one under which a workload's runs differ least in the rest; `None`: they have no numbers.
     fn of(runs: &[Unseen<'_>]) -> Option<Self> {
         let by_epochs = Self::by(None, runs);
         let plain = by_epochs
@@ -93,7 +96,26 @@ impl Growth {
         });
         let best = shown.min_by(|(one, _), (other, _)| one.total_cmp(other));
         let best = best.filter(|(scatter, _)| *scatter < Self::SHOWN.2 * plain);
-        best.or(by_epochs).map(|(_, growth)| growth)
+        let mut growth = best
+            .or(by_epochs)
+            .map(|(_, growth)| growth)
+            .unwrap_or(Self {
+                name: None,
+                ends: (1.0, 1.0),
+                fixed: 1.0,
+                others: BTreeMap::new(),
+            });
+        for (name, number) in runs.iter().flat_map(|(.., group)| &group.numbers) {
+            if growth.name.as_ref() != Some(name) {
+                let ends = growth
+                    .others
+                    .entry(name.clone())
+                    .or_insert((*number, *number));
+                *ends = (ends.0.min(*number), ends.1.max(*number));
+            }
+        }
+        let is_said = growth.fixed < 1.0 || !growth.others.is_empty();
+        is_said.then_some(growth)
     }
 
     /// The best share for a number, with the scatter that it leaves.
@@ -102,6 +124,7 @@ impl Growth {
             name: name.cloned(),
             ends: (f64::INFINITY, 0.0),
             fixed: 0.0,
+            others: BTreeMap::new(),
         };
         let counts = runs.iter().filter_map(|(.., group)| growth.count_of(group));
         let (fewest, most) = counts.fold(growth.ends, |(fewest, most), count| {

@@ -432,7 +432,7 @@ fn time_limit_may_be_raised_within_what_job_site_and_queue_allow() {
     assert_eq!(of("20", &long).0, Some(20));
     let (most, why, warnings) = of("0", &long);
     assert_eq!(most, None);
-    assert!(why.starts_with("$HOURS allows no more"), "{why}");
+    assert_eq!(why, "`limits.extend_up_to_hours` = 0 ($HOURS)");
     assert!(warnings[0].starts_with("without effect: walltime_up_to = 30h"));
     for wrong in [
         "walltime_up_to = \"2h\"",

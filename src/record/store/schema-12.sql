@@ -80,6 +80,3 @@ ALTER TABLE node ADD COLUMN memory_forecast TEXT;
 
 -- Share of the time of steps in which they waited for data, as the program states it.
 ALTER TABLE node ADD COLUMN step_data_wait_ratio REAL;
-
--- When the time of a job is up whose limit may be raised.
-ALTER TABLE node ADD COLUMN time_limit_ms INTEGER;

@@ -6,13 +6,12 @@ use std::time::Duration;
 
 use super::answer::Thing;
 use super::dialect::Dialect;
-use super::options::{Flag, argv, clock, variables};
+use super::options::{Flag, argv, variables};
 use super::own::own_entries;
 use super::site::broken;
-use super::{handed_through, ids, job_file, script, time_limit};
+use super::{handed_through, ids, job_file, script};
 use crate::config::site::SiteModel;
 use crate::foundation::diagnostic::Problem;
-use crate::foundation::units::Walltime;
 use crate::job::{ArraySpec, JobId, Located, RunId, SchedulerKind};
 use crate::launch::{Plan, PlannedResources};
 use crate::record::RunRecord;
@@ -20,7 +19,7 @@ use crate::scheduler::adapter::{Adapter, Asked, Elsewhere, Findings, Lack};
 use crate::scheduler::commands::Commands;
 use crate::scheduler::{
     BrokenNode, Entries, JobRef, Reach, RunJobs, Scheduler, SchedulerError, Submission, Submitted,
-    TimeLimit, output_file,
+    output_file,
 };
 
 /// What names the server and the installation to PBS's commands, and is no part of a job.
@@ -284,22 +283,6 @@ impl Scheduler for Pbs {
         let arguments = [option, &*value, &*array.0];
         let done = self.commands.printed("qalter", &arguments, &[], &what);
         Some(done.map(drop))
-    }
-
-    fn time_limit(&self, job: &str) -> Result<Option<TimeLimit>, SchedulerError> {
-        time_limit::time_limit(&self.commands, job)
-    }
-
-    fn longest_limit(&self, job: &str) -> Result<Option<u64>, SchedulerError> {
-        time_limit::longest(&self.commands, job)
-    }
-
-    fn set_time_limit(&self, job: &str, seconds: u64) -> Result<(), SchedulerError> {
-        let limit = format!("walltime={}", clock(Walltime(seconds)));
-        let arguments = ["-l", &*limit, job];
-        let what = "raise the time limit";
-        let done = self.commands.printed("qalter", &arguments, &[], what);
-        done.map(drop)
     }
 
     fn keep_nodes(&self, job: &str, nodes: &[String]) -> Option<Result<(), SchedulerError>> {

@@ -12,5 +12,4 @@ pub(super) mod options;
 pub(super) mod own;
 pub(super) mod script;
 pub(super) mod site;
-pub(super) mod time_limit;
 pub(super) mod values;
