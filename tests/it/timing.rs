@@ -281,3 +281,29 @@ proptest! {
         prop_assert!(progress.epochs_completed >= progress.epochs.len() as u64);
     }
 }
+
+/// A header and then figures: nothing follows the last epoch but the end of the program.
+#[test]
+fn announced_last_epoch_counts_once_its_figures_came_and_the_program_ended_well() {
+    let after = |text: &str| {
+        let mut follower = Follower::new(None).expect("no pattern");
+        follower.feed(text.as_bytes(), None);
+        follower.finish(None);
+        let before = follower.progress().epochs_completed;
+        follower.ended_well();
+        (before, follower.progress().epochs_completed)
+    };
+    let epoch = |number: u32| format!("Epoch {number}/3\nloss: 0.{number} - accuracy: 0.5\n");
+    let [first, second, third] = [1, 2, 3].map(epoch);
+    assert_eq!(after(&format!("{first}{second}{third}")), (2, 3));
+    assert_eq!(
+        after(&format!("{first}{second}")),
+        (1, 1),
+        "it may have been cut short"
+    );
+    assert_eq!(
+        after(&format!("{first}{second}Epoch 3/3\n")),
+        (2, 2),
+        "no figures came"
+    );
+}

@@ -182,6 +182,13 @@ impl Followed {
         }
     }
 
+    /// The command ended well; all was read before.
+    pub(super) fn ended_well(&mut self) {
+        if let Some(follower) = &mut self.follower {
+            follower.ended_well();
+        }
+    }
+
     fn portion(&mut self, at_ms: Option<u64>) -> usize {
         let mut total = 0;
         let begun = Instant::now();

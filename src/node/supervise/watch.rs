@@ -479,6 +479,9 @@ impl Watch {
     fn finish(&mut self, ended: Option<&Ended>) {
         let deadline = Instant::now() + LAST_WRITE;
         self.followed.finish(now_ms(), Instant::now() + LAST_READ);
+        if ended.is_some_and(|ended| ended.exit.is_success()) {
+            self.followed.ended_well();
+        }
         if self.sampling.is_on() {
             self.add_last();
         }

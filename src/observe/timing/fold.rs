@@ -466,6 +466,18 @@ impl Fold {
         }
     }
 
+    /// The program ended well: the last epoch that it announced is over if its figures came. Nobody knows when it ended.
+    pub(super) fn ended_well(&mut self) {
+        let is_last = |open: &Open| {
+            let number = open.epoch + u64::from(self.zero);
+            let has_figures = !open.stepped && !open.metrics.is_empty();
+            has_figures && self.progress.epochs_announced == Some(number)
+        };
+        if self.open.as_ref().is_some_and(is_last) {
+            self.close(None, None);
+        }
+    }
+
     /// Ends the open epoch.
     fn close(&mut self, seconds: Option<f64>, at_ms: Option<u64>) {
         let Some(open) = self.open.take() else { return };

@@ -177,6 +177,13 @@ impl Follower {
         self.lines = lines;
     }
 
+    /// The program ended well, after [`Self::finish`]: what it announced and gave figures of is over.
+    pub fn ended_well(&mut self) {
+        for speaker in &mut self.speakers {
+            speaker.fold.ended_well();
+        }
+    }
+
     /// Takes a last line without line end as finished: the output is over.
     pub fn finish(&mut self, at_ms: Option<u64>) {
         let mut lines = std::mem::take(&mut self.lines);
