@@ -37,7 +37,7 @@ vocabulary! {
         IdleEnded = "idle_ended",
         /// The scheduler raised the time limit, as dlrun asked.
         LimitRaised = "limit_raised",
-        /// The time limit will not suffice and stays as it is: dlrun asked the scheduler in vain, or may not ask for enough.
+        /// The time limit will not suffice and stays as it is: the scheduler refused more, or dlrun may not ask for enough.
         LimitKept = "limit_kept",
         /// Another node of a distributed training was lost.
         NodeLost = "node_lost",

@@ -507,3 +507,24 @@ fn a_model_of_an_older_dlrun_is_known_as_such() {
     let read = Model::from_bytes(&std::fs::read(path).expect("it is there"));
     assert_eq!(read.err(), Some(Unreadable::Older { found: 2 }));
 }
+
+/// A file may be anybody's. 30,000 equal places of a workload once asked for 7 GB.
+#[test]
+fn places_that_come_twice_make_a_workload_unmeasured() {
+    let asked = situation("net", "none", 2.0);
+    let model = fit((0..6).map(|_| known(&asked, 2.0)).collect::<Vec<_>>());
+    let bytes = model.to_bytes();
+    let text = String::from_utf8(bytes).expect("JSON");
+    let many = "0,".repeat(30_000);
+    let hostile = text.replace("\\\"places\\\":[0,", &format!("\\\"places\\\":[{many}"));
+    assert_ne!(hostile, text, "a workload has its places in the file");
+    let end = hostile.trim_end().rfind('\n').expect("the checksum's line");
+    let sum = crc32fast::hash(&hostile.as_bytes()[..end]);
+    let hostile = format!("{}\n{sum:08x}\n", &hostile[..end]);
+    let read = Model::from_bytes(hostile.as_bytes()).expect("whole");
+    let width = |model: &Model| {
+        let time = *model.forecast(&asked).time().expect("a time");
+        time.high / time.low
+    };
+    assert!(width(&read) > 1.5 * width(&model), "nothing is known of it");
+}

@@ -35,7 +35,7 @@ impl<'a> Optuna<'a> {
             Some(named) => named.to_owned(),
             None => own_python(session, sweep.sampler, packages).map_err(|error| {
                 error.hinted(format!(
-                    "or name a Python that has {packages} by the setting `optuna.python`"
+                    "the setting `optuna.python` names a Python that has {packages}"
                 ))
             })?,
         };

@@ -75,7 +75,7 @@ impl MeasuredCell {
 #[derive(Debug, Clone)]
 pub(super) struct Settled {
     workload: Workload,
-    /// Places of its own coefficients, ascending.
+    /// Places where it has an own coefficient, ascending.
     own: Vec<usize>,
     /// Sums of shared and own coefficients, by place, and their covariance.
     sums: DVector<f64>,

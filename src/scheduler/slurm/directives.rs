@@ -112,7 +112,7 @@ pub(super) fn is_gres(option: &str) -> bool {
 }
 
 /// `v100:2`; of MIG devices the type alone.
-fn as_gpus(gpus: &str) -> String {
+pub(super) fn as_gpus(gpus: &str) -> String {
     as_gres(gpus).trim_start_matches("gpu:").to_owned()
 }
 

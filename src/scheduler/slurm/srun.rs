@@ -1,6 +1,7 @@
 //! `srun`, which starts what runs on the nodes of a job.
 
-use crate::job::{as_gres, gpus_on_node, kind_and_count};
+use super::directives::as_gpus;
+use crate::job::{gpus_on_node, kind_and_count};
 use crate::launch::Shape;
 
 /// The nodes of a step, as shell words: all that the job got, since `dlrun render FILE | sbatch -N3` may give it others than the plan
@@ -28,12 +29,7 @@ pub(super) fn on_each_node(shape: Shape<'_>, output: Option<&str>) -> Vec<String
     }
     // With the type that the job has, since SLURM_GPUS_PER_TASK has it too.
     let gpus = gpus_on_node(None, shape.gpus_per_task, shape.tasks_per_node);
-    argv.extend(gpus.map(|gpus| {
-        format!(
-            "--gpus-per-node={}",
-            as_gres(&gpus).trim_start_matches("gpu:")
-        )
-    }));
+    argv.extend(gpus.map(|gpus| format!("--gpus-per-node={}", as_gpus(&gpus))));
     argv.extend([
         "--kill-on-bad-exit=0".to_owned(),
         // `sbatch --export=NONE` would otherwise leave the tasks without PATH.

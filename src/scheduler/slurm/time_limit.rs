@@ -4,13 +4,11 @@
 use super::{Commands, scontrol_pairs, seconds};
 use crate::scheduler::{SchedulerError, TimeLimit};
 
-/// The limit of a job; `None`: it has none.
+/// The limit of a job; `None`: it has none, or Slurm does not say how long it has run.
 pub(super) fn time_limit(slurm: &Commands, job: &str) -> Result<Option<TimeLimit>, SchedulerError> {
     let record = show(slurm, "job", job)?;
-    Ok(time(&record, "TimeLimit").map(|limit| TimeLimit {
-        limit,
-        ran: time(&record, "RunTime").unwrap_or(0),
-    }))
+    let times = time(&record, "TimeLimit").zip(time(&record, "RunTime"));
+    Ok(times.map(|(limit, ran)| TimeLimit { limit, ran }))
 }
 
 /// The longest limit that a job may have, in seconds; `None`: any.
@@ -26,7 +24,7 @@ pub(super) fn longest(slurm: &Commands, job: &str) -> Result<Option<u64>, Schedu
             let question = ["-nP", "show", "qos", name, "format=MaxWall"];
             let what = format!("show the quality of service {name}");
             let printed = slurm.printed("sacctmgr", &question, &[], &what)?;
-            limits.extend(seconds(printed.trim()));
+            limits.extend(printed.lines().filter_map(|line| seconds(line.trim())));
         }
     }
     Ok(limits.into_iter().min())

@@ -60,7 +60,7 @@ pub(crate) fn ask_to_stop(file: &Path) -> Result<(), FileError> {
     dir.replace(STOP, b"")
 }
 
-/// Tells the supervisor that the job's limit was raised.
+/// Lets the supervisor know that the job's limit was raised.
 pub(crate) fn note_limit(file: &Path, end: u64) -> Result<(), FileError> {
     let dir = PrivateDir::open(file.parent().unwrap_or(file))?;
     dir.replace(LIMIT, end.to_string().as_bytes())
