@@ -5,6 +5,7 @@ pub mod command;
 pub mod diagnostic;
 pub mod failure;
 pub mod filesystem;
+pub(crate) mod hash;
 pub mod lenient_json;
 pub mod lock;
 pub mod logging;

@@ -2,4 +2,5 @@
 
 pub mod bench;
 pub mod model;
+pub mod runs;
 pub mod sweep;

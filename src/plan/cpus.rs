@@ -114,6 +114,7 @@ mod tests {
         };
         let mut past = Past {
             run_id: crate::job::RunId::from_random([7; 10]),
+            at_ms: 0,
             identity: Identity {
                 key: "k".into(),
                 script_digest: Some("d".into()),

@@ -91,6 +91,7 @@ pub fn shift(shift: &Shift) -> String {
         runs,
         before,
         time_ratio,
+        ..
     } = *shift;
     let way = if time_ratio > 1.0 {
         "slower"

@@ -44,7 +44,7 @@ pub(super) struct Ladder<'a> {
     /// There are runs with other arguments.
     has_others: bool,
     /// Those with the same arguments that are over, the oldest first.
-    over: Vec<&'a Identity>,
+    over: Vec<&'a Past>,
 }
 
 impl<'a> Ladder<'a> {
@@ -60,7 +60,7 @@ impl<'a> Ladder<'a> {
             let is_here =
                 past.scheduler == scheduler && (!scheduler.is_local() || past.host == history.host);
             if past.identity.key == job.key && past.state.is_final() {
-                ladder.over.push(&past.identity);
+                ladder.over.push(past);
             }
             if past.identity.key != job.key {
                 ladder.has_others |= past.identity.program == job.program;
@@ -184,17 +184,14 @@ impl<'a> Ladder<'a> {
         Some((low, high, seconds.len()))
     }
 
-    /// What changed at a shift, as far as it is recorded; `None` where runs are recorded that the model did not count, such as failed ones:
-    /// nobody knows before which of them it was.
+    /// What changed at a shift, as far as it is recorded.
     pub(super) fn changed(&self, shift: Shift) -> Option<String> {
-        let first = usize::try_from(shift.before).ok()?;
-        let counted = usize::try_from(shift.before.saturating_add(shift.runs)).ok();
-        if Some(self.over.len()) != counted {
-            return None;
-        }
-        let [before, after] = self.over.get(first.checked_sub(1)?..=first)? else {
-            return None;
+        let submitted = |at_ms: u64| {
+            let past = self.over.iter().find(|past| past.at_ms == at_ms);
+            past.map(|past| &past.identity)
         };
+        let [before, after] = shift.between_ms.map(submitted);
+        let (before, after) = before.zip(after)?;
         let commit = after
             .git
             .as_ref()

@@ -44,6 +44,9 @@ pub struct Shift {
     pub before: u64,
     /// The later level divided by the earlier one.
     pub time_ratio: f64,
+    /// When the last run before it and the first after it were submitted, in Unix milliseconds UTC.
+    #[serde(default, skip_serializing_if = "super::is_default")]
+    pub between_ms: [u64; 2],
 }
 
 /// The answer. It travels with plan and record, and is compared with the outcome.

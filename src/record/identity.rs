@@ -129,6 +129,8 @@ impl Asked {
 pub struct Past {
     /// The run.
     pub run_id: RunId,
+    /// When it was submitted, in Unix milliseconds UTC.
+    pub at_ms: u64,
     /// What it was a run of.
     pub identity: Identity,
     /// Who had it.

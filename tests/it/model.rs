@@ -492,7 +492,7 @@ fn a_model_file_is_read_whole_or_refused() {
         Model::from_bytes(line.replacen(&text, "\"dlrun_model\":9", 1).as_bytes())
             .expect_err("another format")
             .to_string(),
-        "it has format 9; this dlrun reads format 6"
+        "it has format 9; this dlrun reads format 7"
     );
     assert_eq!(
         Model::from_bytes(b"SQLite format 3\0").err(),

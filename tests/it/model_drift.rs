@@ -89,6 +89,29 @@ fn disturbed_runs_widen_and_do_not_shift() {
     );
 }
 
+#[test]
+fn where_most_runs_are_disturbed_the_next_is_expected_to_be() {
+    let mut dice = Dice::new(7);
+    let run = |at_ms: u64| Observation {
+        at_ms,
+        ..known(
+            &situation("cnn", "none", 2.0),
+            60.0 * dice.normal(0.4).exp(),
+        )
+    };
+    let mut runs: Vec<Observation> = (0..24).map(run).collect();
+    let width = |runs: &[Observation]| {
+        let forecast = fit(runs.to_vec()).forecast(&situation("cnn", "none", 2.0));
+        let predicted = forecast.epoch_seconds.expect("epochs");
+        predicted.high / predicted.low
+    };
+    let undisturbed = width(&runs);
+    let most = runs.iter_mut().skip(2);
+    most.for_each(|run| run.doubts.others_busy = true);
+    assert_eq!(width(&runs), undisturbed);
+    assert!(undisturbed > 3.0, "{undisturbed}");
+}
+
 /// Sessions: all runs of an hour are some per cent slower or quicker.
 #[test]
 fn intervals_hold_in_the_order_of_time_where_hours_differ() {

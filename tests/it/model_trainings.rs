@@ -60,6 +60,7 @@ impl Run {
         let ms = |column: &str| row[column].as_f64().expect("a time");
         let past = Past {
             run_id: seen.run_id.clone(),
+            at_ms: seen.at_ms,
             identity: Identity::default(),
             scheduler: SchedulerKind::Local,
             host: String::new(),

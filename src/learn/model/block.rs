@@ -1,7 +1,7 @@
 //! What the time of an epoch is made of: groups of coefficients, and what a run multiplies them by.
 
 use super::facts::{Facts, Size, Word};
-use super::hash::Hash;
+use crate::foundation::hash::Hash;
 use crate::foundation::named_enum;
 
 named_enum! {

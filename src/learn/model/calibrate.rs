@@ -26,13 +26,13 @@ pub(super) fn stretches(state: &State<'_>) -> Stretch {
     for (at, span) in state.design.spans.iter().enumerate() {
         for cell in span.cells.clone() {
             // Runs of one hour are more alike than runs of two, which shows only in the order of time.
-            let noise = state.noise[at];
+            let noise = state.noise[at].0;
             let ahead = state.design.cells[cell].ahead.iter();
             let stretch = |(distance, before): &(f64, f64)| {
                 needed(*distance, noise / before, (RUN_WIDTH * noise).sqrt())
             };
             runs.extend(ahead.map(stretch));
-            parts.extend(stretch_of_cell(state, cell, state.noise[at]));
+            parts.extend(stretch_of_cell(state, cell, noise));
         }
     }
     Stretch {
@@ -65,7 +65,7 @@ fn stretch_of_cell(state: &State<'_>, cell: usize, noise: f64) -> Option<f64> {
     Some(needed(
         distance,
         scatter,
-        (open + state.components.interaction).sqrt(),
+        (open + state.components.interaction.0).sqrt(),
     ))
 }
 

@@ -9,9 +9,10 @@ use super::Priors;
 use super::block::{Block, Centres, Term};
 use super::facts::Facts;
 use super::gather::{Group, Target, Value};
-use super::hash::Hash;
 use super::recent::{Ahead, recent};
 use super::response::Response;
+use crate::foundation::hash::Hash;
+use crate::foundation::statistics::median;
 use crate::foundation::statistics::mixed;
 use crate::record::Shift;
 
@@ -216,12 +217,13 @@ impl Design {
                 .extend(cell.row.iter().map(|(place, _)| *place as usize));
             self.cells.push(cell);
         }
+        let sd = response.scatter().0.max(self.scatter());
         for span in &mut self.spans {
             span.places.sort_unstable();
             span.places.dedup();
             span.places.shrink_to_fit();
             for cell in &mut self.cells[span.cells.clone()] {
-                (cell.shift, cell.ahead) = recent(&mut cell.targets, response.scatter().0);
+                (cell.shift, cell.ahead) = recent(&mut cell.targets, sd);
                 for (place, value) in &mut cell.row {
                     let at = span
                         .places
@@ -230,6 +232,19 @@ impl Design {
                 }
             }
         }
+    }
+
+    /// By what repeats scatter, all in all: by how much each differs from the one before, which a shift changes once.
+    fn scatter(&self) -> f64 {
+        let steps = |cell: &Cell| {
+            let sure = cell.targets.iter().filter(|target| target.is_sure());
+            let mut sure: Vec<(u64, f64)> = sure.map(|target| (target.at_ms, target.y)).collect();
+            sure.sort_by(|one, other| one.0.cmp(&other.0).then(one.1.total_cmp(&other.1)));
+            let step = |two: &[(u64, f64)]| (two[1].1 - two[0].1).abs();
+            sure.windows(2).map(step).collect::<Vec<f64>>()
+        };
+        // Of a normal distribution half of the steps are smaller than 0.954 standard deviations.
+        median(self.cells.iter().flat_map(steps).collect()).unwrap_or_default() / 0.954
     }
 
     /// Values that were seen to their end, but for the first of each cell.

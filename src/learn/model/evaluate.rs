@@ -9,8 +9,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use serde::{Deserialize, Serialize};
 
 use super::facts::Facts;
-use super::hash::Hash;
 use super::{CheckedForecast, Model, Observation, Priors, Situation};
+use crate::foundation::hash::Hash;
 use crate::foundation::statistics::mean;
 use crate::record::{Forecast, Interval, median};
 

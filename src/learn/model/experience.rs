@@ -7,8 +7,8 @@ use serde::{Deserialize, Serialize};
 use super::Situation;
 use super::facts::{EXACT, Facts, Size, Word, cut, exact_sizes, namings, text};
 use super::gather::{Gathered, Group, Growth};
-use super::hash::Hash;
 use crate::foundation::diagnostic::nearest;
+use crate::foundation::hash::Hash;
 use crate::foundation::units::counted;
 use crate::record::Basis;
 

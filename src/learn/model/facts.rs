@@ -4,8 +4,8 @@ use std::borrow::Cow;
 use std::collections::BTreeMap;
 
 use super::accelerators::Accelerator;
-use super::hash::Hash;
 use super::{Hardware, Situation};
+use crate::foundation::hash::Hash;
 use crate::foundation::named_enum;
 use crate::job::Workload;
 

@@ -6,7 +6,7 @@ use super::block::Block;
 use super::design::{Design, Span, product};
 use super::gather::Target;
 use super::response::Response;
-use super::solve::{Components, Equations, Evidence, Posterior, Said, solve};
+use super::solve::{Components, Equations, Evidence, Posterior, Said, Variance, solve};
 use crate::foundation::statistics::normal_hazard;
 
 /// Degrees of freedom of the runs' scatter: outliers happen, and Student's distribution knows it.
@@ -36,10 +36,8 @@ pub(super) struct State<'a> {
     pub(super) evidence: Vec<Evidence>,
     /// What the rows give, by cell; empty before the first solution.
     pub(super) rows: Vec<f64>,
-    /// Variance of repeats, by span.
-    pub(super) noise: Vec<f64>,
-    /// How many runs each of those rests on.
-    pub(super) noise_freedom: Vec<f64>,
+    /// Of repeats, by span.
+    pub(super) noise: Vec<Variance>,
     /// How much each cell's mean decides about its own row: 0 not at all, 1 alone.
     pub(super) leverage: Vec<f64>,
     pub(super) posterior: Option<Posterior>,
@@ -51,14 +49,15 @@ impl<'a> State<'a> {
     pub(super) fn new(design: &'a Design, response: Response) -> Self {
         let (repeats, interaction) = response.scatter();
         let belief = |block: Block| response.belief(block);
-        let by_block = |of: &dyn Fn(Block) -> f64| Block::ALL.map(of).to_vec();
+        let by_block = |sd: &dyn Fn(Block) -> f64| {
+            Block::ALL
+                .map(|block| (sd(block).powi(2), BELIEVED_LEVELS))
+                .to_vec()
+        };
         let components = Components {
-            global: by_block(&|block| belief(block).map_or(1.0, |belief| belief.sd.powi(2))),
-            global_freedom: by_block(&|_| BELIEVED_LEVELS),
-            local: by_block(&|block| belief(block).map_or(0.0, |belief| belief.local_sd.powi(2))),
-            local_freedom: by_block(&|_| BELIEVED_LEVELS),
-            interaction: interaction * interaction,
-            interaction_freedom: BELIEVED,
+            global: by_block(&|block| belief(block).map_or(1.0, |belief| belief.sd)),
+            local: by_block(&|block| belief(block).map_or(0.0, |belief| belief.local_sd)),
+            interaction: (interaction * interaction, BELIEVED),
             noise: repeats * repeats,
             doubt: DOUBT,
         };
@@ -70,8 +69,7 @@ impl<'a> State<'a> {
             means: (0..design.layout.keys.len()).map(place_mean).collect(),
             evidence: vec![Evidence::default(); design.cells.len()],
             rows: Vec::new(),
-            noise: vec![components.noise; design.spans.len()],
-            noise_freedom: vec![BELIEVED; design.spans.len()],
+            noise: vec![(components.noise, BELIEVED); design.spans.len()],
             leverage: vec![0.0; design.cells.len()],
             posterior: None,
             said: Vec::new(),
@@ -83,7 +81,7 @@ impl<'a> State<'a> {
     /// each workload's runs by themselves, so that all need be solved together only once. `None`: floating point does not suffice.
     pub(super) fn on_all(self, design: &Design) -> Option<State<'_>> {
         let mut all = State::new(design, self.response);
-        all.noise.fill(self.components.noise);
+        all.noise.fill((self.components.noise, BELIEVED));
         all.components = self.components;
         let shared = self.posterior?.shared;
         for _ in 0..LOOKS {
@@ -91,7 +89,7 @@ impl<'a> State<'a> {
             all.rows.clear();
             for span in &design.spans {
                 let equations = Equations::of_span(design, span, &all.evidence, &all.components);
-                let own = equations.own_values(&shared)?;
+                let own = equations.said()?.own_values(&span.places, &shared);
                 add_rows(&mut all.rows, design, span, &shared, &own);
             }
             all.learn_noise();
@@ -128,7 +126,7 @@ impl<'a> State<'a> {
     fn weigh_all(&mut self) {
         for (at, span) in self.design.spans.iter().enumerate() {
             for cell in span.cells.clone() {
-                self.evidence[cell] = self.weigh(cell, self.noise[at]);
+                self.evidence[cell] = self.weigh(cell, self.noise[at].0);
             }
         }
     }
@@ -170,7 +168,7 @@ impl<'a> State<'a> {
             return Evidence::default();
         }
         let spread = noise / weight;
-        let interaction = self.components.interaction;
+        let (interaction, _) = self.components.interaction;
         Evidence {
             weight,
             mean: sum / weight,
@@ -192,14 +190,13 @@ impl<'a> State<'a> {
             ((BELIEVED * believed + sum) / (BELIEVED + runs)).max(LEAST_VARIANCE);
         for (at, (sum, runs)) in squares.into_iter().enumerate() {
             let noise = (BELIEVED * self.components.noise + sum) / (BELIEVED + runs);
-            self.noise[at] = noise.max(LEAST_VARIANCE);
-            self.noise_freedom[at] = BELIEVED + runs;
+            self.noise[at] = (noise.max(LEAST_VARIANCE), BELIEVED + runs);
         }
     }
 
     /// Weighted squares of what is left of a workload's runs, and how many of them are free to differ.
     fn squares(&self, span: usize) -> (f64, f64) {
-        let (mut sum, mut free) = (0.0, 0.0);
+        let (mut sum, mut free, noise) = (0.0, 0.0, self.noise[span].0);
         for cell in self.design.spans[span].cells.clone() {
             let Evidence { weight, kept, .. } = self.evidence[cell];
             if weight <= 0.0 {
@@ -208,13 +205,9 @@ impl<'a> State<'a> {
             let expected = self.expected(cell);
             let mut runs = 0.0;
             for target in self.targets(cell).iter().filter(|target| !target.censored) {
-                let doubt = if target.doubtful {
-                    self.components.doubt
-                } else {
-                    1.0
-                };
+                let scale = self.scale(target, noise);
                 let left = target.y - expected;
-                sum += student(left, self.noise[span] * doubt) * left * left / doubt;
+                sum += student(left, scale) * left * left * noise / scale;
                 runs += 1.0;
             }
             let fixed = kept + (1.0 - kept) * self.leverage[cell];
@@ -239,7 +232,7 @@ impl<'a> State<'a> {
             let value = posterior.shared[place];
             global[block].0 += value * value;
             global[block].1 +=
-                1.0 - posterior.covariance[(place, place)] / self.components.global[block];
+                1.0 - posterior.covariance[(place, place)] / self.components.global[block].0;
         }
         let all_said = std::mem::take(&mut self.said);
         for (said, span) in all_said.iter().zip(&design.spans) {
@@ -249,7 +242,7 @@ impl<'a> State<'a> {
                 let block = design.layout.block(*place) as usize;
                 if said.own[at] > 0.0 {
                     local[block].0 += values[at].powi(2);
-                    local[block].1 += 1.0 - variances[at] / self.components.local[block];
+                    local[block].1 += 1.0 - variances[at] / self.components.local[block].0;
                 }
             }
             self.learn_leverage(span, &covariance);
@@ -273,29 +266,21 @@ impl<'a> State<'a> {
             };
             let at = block as usize;
             if !block.is_single() {
-                (
-                    self.components.global[at],
-                    self.components.global_freedom[at],
-                ) = pooled(belief.sd, global[at]);
+                self.components.global[at] = pooled(belief.sd, global[at]);
             }
             if belief.local_sd > 0.0 {
-                (self.components.local[at], self.components.local_freedom[at]) =
-                    pooled(belief.local_sd, local[at]);
+                self.components.local[at] = pooled(belief.local_sd, local[at]);
             }
         }
         let (squares, free) = own_cells;
         let believed = self.response.scatter().1.powi(2);
-        self.components.interaction =
-            ((BELIEVED * believed + squares) / (BELIEVED + free)).max(LEAST_VARIANCE);
-        self.components.interaction_freedom = BELIEVED + free;
+        let interaction = (BELIEVED * believed + squares) / (BELIEVED + free);
+        self.components.interaction = (interaction.max(LEAST_VARIANCE), BELIEVED + free);
         self.learn_doubt();
         self.posterior = Some(posterior);
-        let change = |(new, old): (&f64, &f64)| {
-            if *old > 0.0 {
-                (new / old).ln().abs()
-            } else {
-                0.0
-            }
+        let change = |((new, _), (old, _)): (&Variance, &Variance)| match *old > 0.0 {
+            true => (new / old).ln().abs(),
+            false => 0.0,
         };
         let now = &self.components;
         let blocks = now
@@ -337,7 +322,7 @@ impl<'a> State<'a> {
         for (at, span) in self.design.spans.iter().enumerate() {
             for cell in span.cells.clone() {
                 let expected = self.rows[cell];
-                let variance = self.noise[at] + self.components.interaction;
+                let variance = self.noise[at].0 + self.components.interaction.0;
                 for target in self
                     .targets(cell)
                     .iter()
@@ -369,7 +354,7 @@ fn add_rows(
 
 /// A variance out of squares and the number of coefficients that the data determine, with what rests on belief; and how much it
 /// rests on in all.
-fn pooled(believed_sd: f64, (squares, free): (f64, f64)) -> (f64, f64) {
+fn pooled(believed_sd: f64, (squares, free): (f64, f64)) -> Variance {
     let freedom = BELIEVED_LEVELS + f64::max(free, 0.0);
     (
         ((BELIEVED_LEVELS * believed_sd * believed_sd + squares) / freedom).max(LEAST_VARIANCE),

@@ -12,11 +12,11 @@ use super::facts::Facts;
 use super::fit::State;
 use super::gather::Gathered;
 use super::hardware_met::HardwareMet;
-use super::hash::Hash;
 use super::head::MODEL_FORMAT;
 use super::response::Response;
 use super::solution::Solution;
 use super::{Explanation, Head, Met, Observation, Priors, Unfit};
+use crate::foundation::hash::Hash;
 use crate::job::SchedulerKind;
 
 /// Variances are looked for on this many configurations; more of them say the same.
@@ -79,7 +79,7 @@ impl Model {
                 let components = &state.components;
                 scatter = (
                     Some(components.noise.sqrt()),
-                    Some(components.interaction.sqrt()),
+                    Some(components.interaction.0.sqrt()),
                 );
                 explanation = Some(explain(&state, &gathered));
                 let counts = &mut gathered.counts;

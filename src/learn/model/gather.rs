@@ -8,10 +8,10 @@ use super::facts::{
     EXACT, Facts, Size, Word, cut, exact_sizes, namings, text, whole, workload_name,
 };
 use super::hardware_met::HardwareMet;
-use super::hash::Hash;
 use super::head::Counts;
 use super::response::Response;
 use super::{Length, Observation};
+use crate::foundation::hash::Hash;
 use crate::foundation::statistics::mixed;
 
 /// A value that a row is compared with.
@@ -24,6 +24,13 @@ pub(super) struct Target {
     pub(super) recency: f32,
     pub(super) censored: bool,
     pub(super) doubtful: bool,
+}
+
+impl Target {
+    /// Whether it was seen to its end, and nothing speaks against it.
+    pub(super) fn is_sure(&self) -> bool {
+        !self.censored && !self.doubtful
+    }
 }
 
 /// A measured value.
@@ -177,10 +184,6 @@ fn scatter(runs: &[Unseen<'_>], growth: impl Fn(&Group) -> Option<f64>) -> f64 {
     (each.sum::<f64>() * 1e6).round()
 }
 
-fn is_cut_off(length: Length) -> bool {
-    matches!(length, Length::AtLeast(_))
-}
-
 /// All observations, as far as they are needed.
 #[derive(Debug, Default)]
 pub(super) struct Gathered {
@@ -218,8 +221,26 @@ impl Gathered {
             gathered.add(&observation);
         }
         (gathered.places, gathered.seen) = (HashMap::new(), HashSet::new());
+        gathered.forget_common_doubts();
         gathered.learn_growth();
         gathered
+    }
+
+    /// Where others always keep the nodes busy most runs are in doubt, as the next ones will be: then doubts set none of a workload's
+    /// runs apart, and what they scatter by is what to expect.
+    fn forget_common_doubts(&mut self) {
+        for values in &mut self.values {
+            let mut runs: HashMap<u64, (u64, u64)> = HashMap::new();
+            let workload = |value: &Value| self.groups[value.group as usize].facts.workload;
+            for value in values.iter().filter(|value| !value.target.censored) {
+                let (all, doubtful) = runs.entry(workload(value)).or_default();
+                (*all, *doubtful) = (*all + 1, *doubtful + u64::from(value.target.doubtful));
+            }
+            for value in values {
+                let (all, doubtful) = runs.get(&workload(value)).copied().unwrap_or_default();
+                value.target.doubtful &= 2 * doubtful <= all;
+            }
+        }
     }
 
     /// The fingerprint of all observations, whatever their order.
@@ -289,7 +310,7 @@ impl Gathered {
             let Some(length) = length else {
                 continue;
             };
-            let (value, censored) = (length.seconds(), is_cut_off(length));
+            let (value, censored) = (length.seconds(), length.known().is_none());
             if !value.is_finite() || value <= 0.0 {
                 *self.counts.left_out.entry(what.to_owned()).or_default() += 1;
                 continue;
@@ -377,23 +398,19 @@ impl Gathered {
     }
 
     fn note_fingerprint(&mut self, observation: &Observation, facts: &Facts) {
-        let length = |length: Option<Length>| {
-            length.map_or([0, 0], |length| {
-                [
-                    1 + u64::from(is_cut_off(length)),
-                    length.seconds().to_bits(),
-                ]
-            })
-        };
         let float = |value: Option<f64>| value.map_or([0, 0], |value| [1, value.to_bits()]);
-        // The first doubt is the highest bit: names of models hang on it.
-        let flags = u64::from(observation.doubts.bits().reverse_bits() >> (u32::BITS - 5));
+        let length = |length: Option<Length>| {
+            float(length.map(|length| match length {
+                Length::Known(seconds) => seconds,
+                Length::AtLeast(seconds) => -seconds,
+            }))
+        };
         let parts = [
             [
                 u64::from(observation.element),
                 u64::from(observation.attempt),
             ],
-            [facts.fingerprint(), flags],
+            [facts.fingerprint(), observation.doubts.bits().into()],
             length(observation.epoch_seconds),
             length(observation.wall_seconds),
             float(observation.between_seconds),

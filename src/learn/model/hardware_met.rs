@@ -4,8 +4,8 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
-use super::hash::Hash;
 use super::{Hardware, Observation};
+use crate::foundation::hash::Hash;
 use crate::job::SchedulerKind;
 use crate::record::NodeFigures;
 

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use serde::{Deserialize, Serialize};
 
 /// The version of the file that is written and read.
-pub const MODEL_FORMAT: u32 = 6;
+pub const MODEL_FORMAT: u32 = 7;
 
 /// The beginning of a model file: all that is known of a model without the model itself.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]

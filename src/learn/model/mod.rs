@@ -12,7 +12,6 @@
 mod accelerators;
 mod block;
 mod calibrate;
-mod checked_forecast;
 mod design;
 mod evaluate;
 mod experience;
@@ -24,21 +23,18 @@ mod fitted;
 mod forecast;
 mod gather;
 mod hardware_met;
-mod hash;
 mod head;
 mod mixture;
-mod observation;
-mod observations;
-mod observe;
 mod priors;
 mod recent;
 mod response;
 mod solution;
 mod solve;
-mod tally;
 
+pub use super::runs::{
+    CheckedFigure, CheckedForecast, Counted, Doubts, EpochTally, Length, Observation, Observations,
+};
 pub use crate::record::{Hardware, Situation, Start, Submitted};
-pub use checked_forecast::{CheckedFigure, CheckedForecast};
 pub use evaluate::{
     EVALUATED, Errors, Evaluation, FEWEST, Fit, HoldOut, Judged, Sample, View, evaluate,
 };
@@ -47,10 +43,7 @@ pub use fitted::Model;
 pub use forecast::Likely;
 pub use hardware_met::{Kind, Met};
 pub use head::{Counts, Head, MODEL_FORMAT, Unfit, Unreadable};
-pub use observation::{Doubts, Length, Observation};
-pub use observations::{Counted, Observations};
 pub use priors::{Effect, Priors};
-pub use tally::EpochTally;
 
 #[cfg(test)]
 mod tests;

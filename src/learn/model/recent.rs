@@ -12,8 +12,6 @@ const SHIFTS: [(usize, f64); 3] = [(2, 4.0), (4, 2.5), (8, 1.6)];
 const BEFORE: (usize, usize) = (3, 32);
 /// Less than this, as a logarithm, is no shift: machines and schedulers differ by as much from hour to hour.
 const LEAST: f64 = 0.07;
-/// Runs in doubt are believed to scatter by so many times as much.
-const DOUBT: f64 = 1.5;
 /// After so many runs a shift is no news.
 const NEWS: u64 = 20;
 /// How far a run was from the level of those before it, and how many these were.
@@ -35,14 +33,9 @@ pub(super) fn recent(targets: &mut Vec<Target>, sd: f64) -> (Option<Shift>, Vec<
         } = *target;
         (at_ms, censored, doubtful, target.y.to_bits())
     });
-    let seen = || targets.iter().filter(|target| !target.censored);
-    let doubtful = seen().filter(|target| target.doubtful).count();
-    // On a node that others always keep busy all runs are in doubt, and no reason to see no shift.
-    let all_count = 2 * doubtful > seen().count();
-    let sure = seen().filter(|target| all_count || !target.doubtful);
+    let sure = targets.iter().filter(|target| target.is_sure());
     let sure: Vec<(u64, f64)> = sure.map(|target| (target.at_ms, target.y)).collect();
-    let (levels, mut ahead) = walked(&sure, if all_count { DOUBT * sd } else { sd });
-    ahead.retain(|_| !all_count);
+    let (levels, ahead) = walked(&sure, sd);
     let [.., before, last] = levels[..] else {
         weigh(targets);
         return (None, ahead);
@@ -53,6 +46,7 @@ pub(super) fn recent(targets: &mut Vec<Target>, sd: f64) -> (Option<Shift>, Vec<
         runs: (sure.len() - last) as u64,
         before: (last - before) as u64,
         time_ratio: (level(&sure[last..]) - level(&sure[before..last])).exp(),
+        between_ms: [sure[last - 1].0, sure[last].0],
     };
     (Some(shift).filter(|shift| shift.runs <= NEWS), ahead)
 }
@@ -193,21 +187,18 @@ mod tests {
     }
 
     #[test]
-    fn runs_in_doubt_show_shift_only_among_their_like() {
-        let moved = |doubtful: std::ops::Range<u64>| {
+    fn runs_in_doubt_show_no_shift() {
+        let moved = |in_doubt: bool| {
             let target = |at: u64| Target {
                 y: if at < 6 { 0.2_f64.ln() } else { 0.3_f64.ln() },
                 at_ms: at,
-                doubtful: doubtful.contains(&at),
+                doubtful: in_doubt && at >= 6,
                 ..Target::default()
             };
             let mut targets: Vec<Target> = (0..9).map(target).collect();
             recent(&mut targets, 0.05).0.map(|shift| shift.runs)
         };
-        assert_eq!(
-            [moved(0..9), moved(0..0), moved(6..9)],
-            [Some(3), Some(3), None]
-        );
+        assert_eq!([moved(false), moved(true)], [Some(3), None]);
     }
 
     #[test]

@@ -183,7 +183,7 @@ impl Solution {
         let workload = |(at, span): (usize, &super::design::Span)| {
             let cells = span.cells.clone();
             let workload = Workload {
-                noise: (state.noise[at], state.noise_freedom[at]),
+                noise: state.noise[at],
                 places: span.places.clone(),
                 cells: cells
                     .filter(|cell| state.evidence[*cell].precision > 0.0)
@@ -214,14 +214,7 @@ impl Solution {
     /// Whether its sizes fit together: a file may be anybody's.
     pub(super) fn is_sound(&self) -> bool {
         let count = self.layout.keys.len();
-        let Components {
-            global,
-            global_freedom,
-            local,
-            local_freedom,
-            ..
-        } = &self.components;
-        let by_block = [global, global_freedom, local, local_freedom];
+        let by_block = [&self.components.global, &self.components.local];
         by_block.iter().all(|values| values.len() == Block::COUNT)
             && self.layout.keys.is_sorted_by(|one, other| one < other)
             && self.shared.len() == count
@@ -302,7 +295,7 @@ impl Solution {
                 None => parts.unknown.push((block, term)),
             }
             let is_own = place.is_some_and(|place| own.binary_search(&place).is_ok());
-            if self.components.local[block as usize] > 0.0 && !is_own {
+            if self.components.local[block as usize].0 > 0.0 && !is_own {
                 parts.foreign.push((block, term));
             }
         }
@@ -340,26 +333,18 @@ impl Solution {
         let mut total = Total::default();
         let parts_stretch = self.stretch.parts.powi(2);
         total.add(parts_stretch * left * left * open, COEFFICIENTS);
-        total.add(
-            parts_stretch * left * components.interaction,
-            components.interaction_freedom,
-        );
+        let (interaction, freedom) = components.interaction;
+        total.add(parts_stretch * left * interaction, freedom);
         // Nothing that was left out tells how well new names and workloads are forecast: what they add is not stretched.
         let squared = |term: &Term| (left * term.value).powi(2);
         for (block, term) in &parts.unknown {
-            let at = *block as usize;
             mean += left * term.value * self.believed(*block);
-            total.add(
-                squared(term) * components.global[at],
-                components.global_freedom[at],
-            );
+            let (variance, freedom) = components.global[*block as usize];
+            total.add(squared(term) * variance, freedom);
         }
         for (block, term) in &parts.foreign {
-            let at = *block as usize;
-            total.add(
-                squared(term) * components.local[at],
-                components.local_freedom[at],
-            );
+            let (variance, freedom) = components.local[*block as usize];
+            total.add(squared(term) * variance, freedom);
         }
         if matches!(self.response, Response::Epoch | Response::Whole) {
             let beyond = |size: Size| outside[size as usize].max(0.0);

@@ -10,19 +10,18 @@ use serde::{Deserialize, Serialize};
 
 use super::design::{Design, Layout, Row, Span, product};
 
+/// A variance, and how many coefficients or runs it rests on, believed ones included.
+pub(super) type Variance = (f64, f64);
+
 /// Variances: how much the coefficients of a block differ, and the runs.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub(super) struct Components {
     /// Of the shared coefficients, by block.
-    pub(super) global: Vec<f64>,
-    /// How many coefficients that rests on, believed ones included.
-    pub(super) global_freedom: Vec<f64>,
+    pub(super) global: Vec<Variance>,
     /// Of workloads' own coefficients, by block; 0: there are none.
-    pub(super) local: Vec<f64>,
-    pub(super) local_freedom: Vec<f64>,
+    pub(super) local: Vec<Variance>,
     /// Of what a configuration adds to its parts.
-    pub(super) interaction: f64,
-    pub(super) interaction_freedom: f64,
+    pub(super) interaction: Variance,
     /// Of repeats, over all workloads.
     pub(super) noise: f64,
     /// Variance of a run that something speaks against, as a multiple of that of others.
@@ -88,7 +87,8 @@ fn prior_equations(
     let count = design.layout.keys.len();
     let (mut matrix, mut vector) = (DMatrix::zeros(count, count), DVector::zeros(count));
     for (place, mean) in means.iter().enumerate() {
-        let precision = components.global[design.layout.block(place) as usize].recip();
+        let (variance, _) = components.global[design.layout.block(place) as usize];
+        let precision = variance.recip();
         matrix[(place, place)] += precision;
         vector[place] += precision * mean;
     }
@@ -176,7 +176,7 @@ impl<'a> Equations<'a> {
         let mut own = DVector::zeros(places.len());
         for (at, _) in rows.iter().flat_map(|(row, _)| row.iter()) {
             let place = places[*at as usize];
-            own[*at as usize] = components.local[layout.block(place) as usize];
+            own[*at as usize] = components.local[layout.block(place) as usize].0;
         }
         Self { places, rows, own }
     }
@@ -203,30 +203,6 @@ impl<'a> Equations<'a> {
         decompose(spread)
     }
 
-    /// The own coefficients by place, where the shared ones are known.
-    pub(super) fn own_values(&self, shared: &DVector<f64>) -> Option<DVector<f64>> {
-        let met = shared.select_rows(self.places);
-        let left = |(row, its): &(&Row, &Evidence)| its.mean - product(row, &met);
-        let left = DVector::from_iterator(self.rows.len(), self.rows.iter().map(left));
-        let mut values = DVector::zeros(self.own.len());
-        if self.are_few() {
-            for ((row, _), weight) in self.rows.iter().zip(&self.spread()?.solve(&left)) {
-                for (at, value) in row.iter() {
-                    let at = *at as usize;
-                    values[at] += self.own[at] * f64::from(*value) * weight;
-                }
-            }
-        } else {
-            let (matrix, vector) = self.normal(&left);
-            let (own, inner) = self.inner(&matrix)?;
-            let solved = inner.solve(&vector.select_rows(&own));
-            for (at, value) in own.iter().zip(&solved) {
-                values[*at] = *value;
-            }
-        }
-        Some(values)
-    }
-
     /// What they say of the shared coefficients.
     pub(super) fn said(&self) -> Option<Said> {
         let (matrix, vector) = if self.are_few() {
@@ -242,7 +218,8 @@ impl<'a> Equations<'a> {
     }
 
     fn said_by_rows(&self) -> Option<(DMatrix<f64>, DVector<f64>)> {
-        let mut means = self.means();
+        let means = self.rows.iter().map(|(_, its)| its.mean);
+        let mut means = DVector::from_iterator(self.rows.len(), means);
         let mut dense = DMatrix::zeros(self.rows.len(), self.places.len());
         for (number, (row, _)) in self.rows.iter().enumerate() {
             for (at, value) in row.iter() {
@@ -257,41 +234,23 @@ impl<'a> Equations<'a> {
     }
 
     fn said_by_coefficients(&self) -> Option<(DMatrix<f64>, DVector<f64>)> {
-        let (matrix, vector) = self.normal(&self.means());
-        let (own, inner) = self.inner(&matrix)?;
+        let count = self.places.len();
+        let (mut matrix, mut vector) = (DMatrix::zeros(count, count), DVector::zeros(count));
+        for (row, its) in &self.rows {
+            add_row(&mut matrix, &mut vector, row, its.precision, its.mean);
+        }
+        matrix.fill_upper_triangle_with_lower_triangle();
+        let own: Vec<usize> = (0..count).filter(|at| self.own[*at] > 0.0).collect();
         let of_own = matrix.select_rows(&own);
+        let mut inner = of_own.select_columns(&own);
+        for (at, position) in own.iter().enumerate() {
+            inner[(at, at)] += self.own[*position].recip();
+        }
+        let inner = decompose(inner)?;
         let turned = of_own.transpose();
         let left = matrix - &turned * inner.solve(&of_own);
         let left_vector = &vector - turned * inner.solve(&vector.select_rows(&own));
         Some((left, left_vector))
-    }
-
-    fn means(&self) -> DVector<f64> {
-        let means = self.rows.iter().map(|(_, evidence)| evidence.mean);
-        DVector::from_iterator(self.rows.len(), means)
-    }
-
-    /// The normal equations of these values.
-    fn normal(&self, values: &DVector<f64>) -> (DMatrix<f64>, DVector<f64>) {
-        let count = self.places.len();
-        let (mut matrix, mut vector) = (DMatrix::zeros(count, count), DVector::zeros(count));
-        for ((row, evidence), value) in self.rows.iter().zip(values) {
-            add_row(&mut matrix, &mut vector, row, evidence.precision, *value);
-        }
-        matrix.fill_upper_triangle_with_lower_triangle();
-        (matrix, vector)
-    }
-
-    /// The places of own coefficients, and their part of the normal equations with what is believed of them, decomposed.
-    fn inner(&self, normal: &DMatrix<f64>) -> Option<(Vec<usize>, Cholesky<f64, Dyn>)> {
-        let own: Vec<usize> = (0..self.own.len())
-            .filter(|at| self.own[*at] > 0.0)
-            .collect();
-        let mut inner = normal.select_rows(&own).select_columns(&own);
-        for (at, position) in own.iter().enumerate() {
-            inner[(at, at)] += self.own[*position].recip();
-        }
-        Some((own, decompose(inner)?))
     }
 }
 

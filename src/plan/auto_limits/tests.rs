@@ -55,6 +55,7 @@ fn ran(job: &str, facts: &SiteFacts, seconds: f64, state: JobState) -> Past {
     let plan = plan(job, facts);
     Past {
         run_id: another(),
+        at_ms: 0,
         identity: plan.identity.expect("each plan has one"),
         scheduler: plan.scheduler,
         host: String::new(),

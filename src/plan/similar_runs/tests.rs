@@ -40,6 +40,7 @@ fn another() -> RunId {
 fn past(identity: Identity, seconds: f64, state: JobState) -> Past {
     Past {
         run_id: another(),
+        at_ms: 0,
         identity,
         scheduler: SchedulerKind::Slurm,
         host: "login".into(),
@@ -85,23 +86,33 @@ fn change_before_last_runs_is_named_where_it_was_recorded() {
         past(identity, 300.0, DONE)
     };
     let (old, new) = (|| with("d1", "aaaa"), || with("d2", "bbbb"));
-    let history = history(vec![old(), old(), new(), new()]);
+    // A run of another configuration and one that failed lie between.
+    let other = Identity {
+        numbers: [("epochs".to_owned(), 9.0)].into(),
+        ..job(5.0)
+    };
+    let failed = past(job(5.0), 3.0, JobState::Failed);
+    let mut past = vec![old(), past(other, 9.0, DONE), old(), failed, new(), new()];
+    (1..)
+        .zip(&mut past)
+        .for_each(|(at_ms, past)| past.at_ms = at_ms);
+    let history = history(past);
     let job = job(5.0);
     let ladder = ladder(&job, &history);
     let since = "since the script was edited, commit bbbbbbb";
-    let shift = |before, runs| Shift {
-        runs,
-        before,
+    let shift = |between_ms| Shift {
+        runs: 1,
+        before: 3,
         time_ratio: 1.5,
+        between_ms,
     };
-    assert_eq!(ladder.changed(shift(2, 2)).as_deref(), Some(since));
-    for runs in [1, 3, 4, 5] {
-        let before = 4_u64.saturating_sub(runs);
-        assert_eq!(ladder.changed(shift(before, runs)), None, "{runs}");
+    assert_eq!(ladder.changed(shift([3, 5])).as_deref(), Some(since));
+    // The last two are alike, the others are not recorded here; a model file of before does not say when.
+    for between_ms in [[5, 6], [3, 7], [0, 0]] {
+        assert_eq!(ladder.changed(shift(between_ms)), None, "{between_ms:?}");
     }
-    assert_eq!(ladder.changed(shift(1, 2)), None, "one run was not counted");
     assert_eq!(
-        ladder.repeats(Some(shift(3, 1))).map(|found| found.2),
+        ladder.repeats(Some(shift([3, 5]))).map(|found| found.2),
         Some(2)
     );
 }

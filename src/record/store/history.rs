@@ -13,7 +13,7 @@ const MOST: u32 = 10_000;
 
 /// A row for each start of the program's runs; for runs without starts one with nulls. Imported runs ran who knows where.
 const STARTS: &str = "
-    SELECT run.run_id AS run_id, run.identity AS identity, run.scheduler AS scheduler, run.submit_host AS host,
+    SELECT run.run_id AS run_id, run.submitted_at_ms AS at_ms, run.identity AS identity, run.scheduler AS scheduler, run.submit_host AS host,
         iif(run.array IS NULL, run.state, element.state) AS state,
         iif(run.array IS NULL, run.started_at_ms, element.started_at_ms) AS told_start_ms,
         iif(run.array IS NULL, run.ended_at_ms, element.ended_at_ms) AS told_end_ms,
@@ -97,6 +97,7 @@ fn start(row: &Row<'_>) -> rusqlite::Result<Option<(u32, Past)>> {
     let is_blind: bool = row.get("is_blind")?;
     let past = Past {
         run_id: run_id(row)?,
+        at_ms: unsigned(row, "at_ms")?.unwrap_or_default(),
         identity,
         scheduler: word::<SchedulerKind>(row, "scheduler")?.unwrap_or_default(),
         host: row.get("host")?,

@@ -71,14 +71,14 @@ fn cycle([(first, began_ms), (last, ended_ms)]: [(u64, u64); 2]) -> Option<f64> 
 pub(super) mod tests {
     use super::*;
 
-    pub(in crate::learn::model) fn stated(seconds: f64) -> Epoch {
+    pub(in crate::learn::runs) fn stated(seconds: f64) -> Epoch {
         Epoch {
             printed_seconds: Some(seconds),
             ..Epoch::default()
         }
     }
 
-    pub(in crate::learn::model) fn figures(epochs: &[Epoch]) -> EpochFigures {
+    pub(in crate::learn::runs) fn figures(epochs: &[Epoch]) -> EpochFigures {
         let mut tally = EpochTally::default();
         (0..)
             .zip(epochs)

@@ -1,8 +1,8 @@
 //! What was measured of one start of a run, as an observation.
 
-use super::{Doubts, EpochTally, Hardware, Length, Observation, Start, Submitted};
+use super::{Doubts, EpochTally, Length, Observation};
 use crate::job::JobState;
-use crate::record::{ExitStatus, NodeMeasure, NodeRecord, NodeState};
+use crate::record::{ExitStatus, Hardware, NodeMeasure, NodeRecord, NodeState, Start, Submitted};
 
 /// Others are a doubt from this share of the node's CPUs on.
 const OTHERS_BUSY: f64 = 0.1;
@@ -286,7 +286,7 @@ impl NodeMeasure {
 mod tests {
     use super::*;
     use crate::job::{RunId, SchedulerKind};
-    use crate::learn::model::tally::tests::{figures, stated};
+    use crate::learn::runs::tally::tests::{figures, stated};
     use crate::record::Situation;
     use crate::record::{Epoch, EpochFigures};
 

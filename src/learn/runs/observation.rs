@@ -2,8 +2,8 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::Situation;
 use crate::job::{RunId, SchedulerKind};
+use crate::record::Situation;
 
 /// A length of time, in seconds.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
@@ -57,7 +57,7 @@ impl Doubts {
     }
 
     /// One bit for each doubt, lowest first, so that those of several runs can be put together.
-    pub(super) fn bits(self) -> u32 {
+    pub(in crate::learn) fn bits(self) -> u32 {
         let Self {
             others_busy,
             throttled,
@@ -73,7 +73,7 @@ impl Doubts {
     }
 
     /// The doubts of such bits as text; unknown ones are skipped.
-    pub(super) fn texts(bits: u32) -> Vec<String> {
+    pub(in crate::learn) fn texts(bits: u32) -> Vec<String> {
         let words = [
             "others kept the node busy",
             "a quota, heat or a power limit held it down",
