@@ -246,6 +246,7 @@ fn declare(made: &mut Identity, spec: &JobSpec) {
         parameters,
         dataset,
         samples,
+        flops_per_sample: _,
         batch_size,
         epochs,
         precision,

@@ -202,6 +202,7 @@ fn training(run: &Run) -> Option<String> {
         counted(workload.parameters, "", " parameters"),
         workload.dataset.clone(),
         counted(workload.samples, "", " samples an epoch"),
+        counted(workload.flops_per_sample, "", " FLOPs a sample"),
         counted(workload.batch_size, "batch ", ""),
         workload.precision.clone(),
     ];

@@ -128,6 +128,7 @@ fn situation(dice: &mut Runs, workload: usize) -> Situation {
             batch_size: Some(dice.of(&[32, 64, 96, 128, 256])),
             epochs: Some(dice.of(&[3, 10, 90])),
             precision: Some(dice.of(&["fp32", "bf16"]).to_owned()),
+            flops_per_sample: None,
         },
         framework: Framework {
             name: Some(framework.to_owned()),

@@ -38,6 +38,7 @@ pub(crate) fn situation(model: &str, compiler: &str, threads: f64) -> Situation 
             batch_size: Some(128),
             epochs: Some(12),
             precision: Some("fp32".to_owned()),
+            flops_per_sample: None,
         },
         framework: Framework {
             name: Some("tensorflow".to_owned()),

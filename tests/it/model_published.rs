@@ -517,3 +517,50 @@ fn no_gpu_never_seen_is_far_off() {
         assert!((0.85..=0.99).contains(&score.cover()), "{text}");
     }
 }
+
+/// Multiplications with additions of a forward pass in 10⁹, as torchvision states them for its weights.
+const MULTIPLY_ADDS: [(&str, f64); 5] = [
+    ("alexnet", 0.714),
+    ("vgg16", 15.47),
+    ("resnet-50", 4.089),
+    ("resnet-152", 11.514),
+    ("inceptionv3", 5.713),
+];
+
+/// Each network of TensorFlow's table from the others, with their operations declared or not.
+#[test]
+fn operations_of_a_sample_tell_of_a_network_that_was_never_measured() {
+    let points = points();
+    let points = points.iter().filter(|point| point.is_of("tensorflow"));
+    let points: Vec<&Point> = points.collect();
+    let score = |is_declared: bool| {
+        let declared = |(number, point): (u64, &&Point)| {
+            let mut run = point.observation(number);
+            let network = MULTIPLY_ADDS.iter().find(|its| its.0 == point.network);
+            let flops = 2e9 * network.expect("operations").1;
+            let flops = is_declared.then_some(flops as u64);
+            run.situation.workload.flops_per_sample = flops;
+            run
+        };
+        let runs: Vec<Observation> = (0..).zip(&points).map(declared).collect();
+        let mut score = Score::default();
+        for (network, _) in MULTIPLY_ADDS {
+            let is_its =
+                |run: &&Observation| run.situation.workload.model.as_deref() == Some(network);
+            let others = runs.iter().filter(|run| !is_its(run)).cloned();
+            let model = Model::fit(others, &Priors::none()).expect("runs");
+            let mut its = Score::default();
+            for run in runs.iter().filter(is_its) {
+                let forecast = model.forecast(&run.situation);
+                let seconds = run.epoch_seconds.expect("a time").seconds();
+                its.add(*forecast.time().expect("a time"), seconds);
+            }
+            tell(&format!("{network}, {is_declared}: {}", its.full()));
+            score.add_all(&its);
+        }
+        tell(&format!("all, {is_declared}: {}", score.full()));
+        score
+    };
+    let (without, with) = (score(false), score(true));
+    assert!(with.mean() < 0.5 * without.mean() && with.cover() > 0.9);
+}

@@ -255,6 +255,11 @@ fn trainings_on_a_busy_machine_are_predicted_in_the_order_of_time() {
 }
 
 #[test]
+fn trainings_that_were_never_seen_are_predicted_in_the_order_of_time() {
+    judged("trainings-2026-11-b.jsonl.zst").assert(0.9, 0.7, 0.95, 0.1);
+}
+
+#[test]
 fn trainings_on_a_quiet_machine_are_predicted_in_the_order_of_time() {
     judged("matrix-2026-11.jsonl").assert(0.08, 0.8, 0.99, 0.02);
 }

@@ -13,6 +13,7 @@ named_enum! {
         Intercept = "workload",
         Gpu = "GPUs against CPUs",
         Parameters = "slope of parameters",
+        Flops = "slope of operations",
         Batch = "slope of batch size",
         Threads = "slope of threads",
         CoreRate = "slope of a core's rate",
@@ -29,6 +30,7 @@ named_enum! {
         NoBatch = "batch size unknown",
         NoThreads = "threads unknown",
         NoParameters = "parameters unknown",
+        NoFlops = "operations unknown",
         // As many as there are names.
         Framework = "framework",
         Version = "version of the framework",
@@ -129,6 +131,7 @@ impl Block {
     pub(super) fn centred_size(self) -> Option<Size> {
         Some(match self {
             Self::Parameters => Size::Parameters,
+            Self::Flops => Size::Flops,
             Self::Batch | Self::BatchSoftware => Size::Batch,
             Self::Threads | Self::ThreadsSoftware => Size::Threads,
             Self::CoreRate => Size::CoreRate,
@@ -162,6 +165,7 @@ impl Block {
             Self::NoThreads => unless_known(Size::Threads),
             Self::NoDataSheet => where_true(facts.gpu && facts.size(Size::Peak).is_none()),
             Self::NoParameters => unless_known(Size::Parameters),
+            Self::NoFlops => unless_known(Size::Flops),
             _ => 1.0,
         }
     }

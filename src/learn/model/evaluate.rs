@@ -178,11 +178,8 @@ fn view(observations: &[Observation], hold_out: HoldOut, fit: Fit<'_>) -> View {
     let runs = || parts.iter().zip(observations);
     let held = runs().filter(|(part, run)| part.is_some() && steady_seconds(run).is_some());
     let too_few = too_few(observations, hold_out, held.count() as u64);
-    if too_few.is_some() {
-        return Judged::default().view(hold_out, folds, too_few);
-    }
     let mut judged = Judged::default();
-    for fold in 0..folds {
+    for fold in (0..folds).filter(|_| too_few.is_none()) {
         let chosen = |is_held: bool| {
             runs()
                 .filter(move |(part, _)| (**part == Some(fold)) == is_held)
@@ -196,7 +193,7 @@ fn view(observations: &[Observation], hold_out: HoldOut, fit: Fit<'_>) -> View {
             judged.add(forecast, run);
         }
     }
-    judged.view(hold_out, folds, None)
+    judged.view(hold_out, folds, too_few)
 }
 
 /// Figures that were forecast, and those that came.

@@ -213,10 +213,8 @@ fn effect(
         _ => name(&this.facts, word),
     });
     let device = if this.facts.gpu { "on GPU" } else { "on CPU" };
-    let device = blocks
-        .iter()
-        .any(|block| block.is_by_device())
-        .then(|| device.to_owned());
+    let is_by_device = blocks.iter().any(|block| block.is_by_device());
+    let device = is_by_device.then(|| device.to_owned());
     let within: Vec<String> = shared.into_iter().chain(device).collect();
     Some(LearnedEffect {
         kind: word.as_str().to_owned(),

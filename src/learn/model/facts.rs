@@ -44,10 +44,12 @@ pub(super) enum Size {
     Peak,
     HalfGain,
     GpuBandwidth,
+    /// Operations of the forward pass of a sample.
+    Flops,
 }
 
 impl Size {
-    pub(super) const COUNT: usize = 12;
+    pub(super) const COUNT: usize = 13;
 }
 
 /// Steps of a size's logarithm: what differs by less than half a percent is the same size, such as threads out of a CPU quota.
@@ -79,12 +81,15 @@ impl Facts {
         let figures = situation.hardware.figures.filter(|_| !gpu);
         let rates = figures.map(|figures| [figures.core_gflops, figures.memory_gb_per_second]);
         let rates = rates.unwrap_or_default().into_iter();
+        let flops = situation.workload.flops_per_sample.map_or(0.0, whole);
         let exact = exact_sizes(situation).into_iter();
         let mut sizes = [UNKNOWN; Size::COUNT];
-        for (size, value) in sizes
-            .iter_mut()
-            .zip(exact.chain(rates).chain(by_data_sheet(situation)))
-        {
+        for (size, value) in sizes.iter_mut().zip(
+            exact
+                .chain(rates)
+                .chain(by_data_sheet(situation))
+                .chain([flops]),
+        ) {
             if value.is_finite() && value > 0.0 {
                 *size = stepped(value.ln());
             }
@@ -193,14 +198,14 @@ impl Facts {
     /// A fingerprint of it all.
     pub(super) fn fingerprint(&self) -> u64 {
         let words = self.words.iter().copied();
-        let sizes = self
-            .sizes
-            .iter()
-            .map(|size| u64::from(size.cast_unsigned()));
+        let (sizes, flops) = self.sizes.split_at(Size::Flops as usize);
+        // Evaluations deal the runs by this: those of before there was this size are dealt as they were.
+        let flops = flops.iter().filter(|size| **size != UNKNOWN);
+        let sizes = sizes.iter().chain(flops);
         [self.workload, u64::from(self.gpu), self.numbers]
             .into_iter()
             .chain(words)
-            .chain(sizes)
+            .chain(sizes.map(|size| u64::from(size.cast_unsigned())))
             .fold(Hash::new(4), Hash::number)
             .end()
     }

@@ -89,7 +89,7 @@ impl<'a> State<'a> {
             all.rows.clear();
             for span in &design.spans {
                 let equations = Equations::of_span(design, span, &all.evidence, &all.components);
-                let own = equations.said()?.own_values(&span.places, &shared);
+                let own = equations.own_values(&shared)?;
                 add_rows(&mut all.rows, design, span, &shared, &own);
             }
             all.learn_noise();
@@ -249,15 +249,10 @@ impl<'a> State<'a> {
         }
         let mut own_cells = (0.0, 0.0);
         for cell in 0..design.cells.len() {
-            let Evidence {
-                mean,
-                precision,
-                kept,
-                ..
-            } = self.evidence[cell];
-            if precision > 0.0 {
-                own_cells.0 += (kept * (mean - self.rows[cell])).powi(2);
-                own_cells.1 += kept * (1.0 - self.leverage[cell]);
+            let its = self.evidence[cell];
+            if its.precision > 0.0 {
+                own_cells.0 += (its.kept * (its.mean - self.rows[cell])).powi(2);
+                own_cells.1 += its.kept * (1.0 - self.leverage[cell]);
             }
         }
         for block in Block::ALL {

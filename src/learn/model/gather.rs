@@ -61,7 +61,7 @@ pub(super) struct Group {
 }
 
 /// How the time of a run whose epochs are not seen goes by a number that it has: a part does not, the rest does.
-#[derive(Debug, Clone, Serialize, Deserialize)]
+#[derive(Debug, Clone, Default, Serialize, Deserialize)]
 pub(super) struct Growth {
     /// The name of the number among the arguments; `None`: the number of epochs.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -107,10 +107,9 @@ impl Growth {
             .or(by_epochs)
             .map(|(_, growth)| growth)
             .unwrap_or(Self {
-                name: None,
                 ends: (1.0, 1.0),
                 fixed: 1.0,
-                others: BTreeMap::new(),
+                ..Self::default()
             });
         for (name, number) in runs.iter().flat_map(|(.., group)| &group.numbers) {
             if growth.name.as_ref() != Some(name) {
@@ -130,8 +129,7 @@ impl Growth {
         let mut growth = Self {
             name: name.cloned(),
             ends: (f64::INFINITY, 0.0),
-            fixed: 0.0,
-            others: BTreeMap::new(),
+            ..Self::default()
         };
         let counts = runs.iter().filter_map(|(.., group)| growth.count_of(group));
         let (fewest, most) = counts.fold(growth.ends, |(fewest, most), count| {

@@ -79,16 +79,11 @@ impl HardwareMet {
         seen.runs += 1;
         if let Some((cpus, allowed)) = hardware.cpus.zip(hardware.allowed) {
             // A CPU quota is a fraction of CPUs.
-            *(if allowed > cpus - 0.5 {
-                &mut seen.free
-            } else {
-                &mut seen.confined
-            }) += 1;
-            seen.hardware.cpus = seen
-                .hardware
-                .cpus
-                .filter(|known| *known > cpus)
-                .or(Some(cpus));
+            let is_free = allowed > cpus - 0.5;
+            seen.free += u64::from(is_free);
+            seen.confined += u64::from(!is_free);
+            let known = seen.hardware.cpus.into_iter().chain([cpus]);
+            seen.hardware.cpus = known.reduce(f64::max);
         }
         seen.at_ms = seen.at_ms.max(observation.at_ms);
         newest_figures(&mut seen.hardware, hardware);

@@ -141,6 +141,7 @@ fn read_workload(fields: &mut Fields<'_>) -> Workload {
         dataset: fields.parsed("dataset", line_of_text),
         samples: fields.number("samples", 1..=MAX_COUNT),
         batch_size: fields.number("batch_size", 1..=MAX_COUNT),
+        flops_per_sample: None,
         epochs: None,
         precision: fields.parsed("precision", line_of_text),
     }

@@ -24,15 +24,7 @@ pub(super) fn recent(targets: &mut Vec<Target>, sd: f64) -> (Option<Shift>, Vec<
         return (None, Vec::new());
     }
     // Sums of floats depend on their order, which must not depend on that of the runs.
-    targets.sort_unstable_by_key(|target| {
-        let Target {
-            at_ms,
-            censored,
-            doubtful,
-            ..
-        } = *target;
-        (at_ms, censored, doubtful, target.y.to_bits())
-    });
+    targets.sort_unstable_by_key(|it| (it.at_ms, it.censored, it.doubtful, it.y.to_bits()));
     let sure = targets.iter().filter(|target| target.is_sure());
     let sure: Vec<(u64, f64)> = sure.map(|target| (target.at_ms, target.y)).collect();
     let (levels, ahead) = walked(&sure, sd);

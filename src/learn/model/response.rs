@@ -110,6 +110,7 @@ fn of_an_epoch(block: Block) -> Option<Belief> {
         Block::Intercept => Belief::slope(-7.0, 10.0, 0.8),
         Block::Gpu => Belief::slope(-2.5, 1.5, 0.0),
         Block::Parameters => Belief::slope(0.4, 0.4, 0.0),
+        Block::Flops => Belief::slope(0.8, 0.2, 0.0),
         Block::Batch => Belief::slope(-0.15, 0.25, 0.12),
         Block::Threads => Belief::slope(-0.6, 0.3, 0.15),
         Block::CoreRate => Belief::slope(-0.6, 0.4, 0.0),
@@ -122,7 +123,9 @@ fn of_an_epoch(block: Block) -> Option<Belief> {
         Block::ManyNodes => Belief::slope(0.15, 0.3, 0.2),
         Block::Nodes => Belief::slope(0.0, 0.2, 0.1),
         Block::NoSamples => Belief::slope(7.0, 5.0, 0.0),
-        Block::NoBatch | Block::NoThreads | Block::NoParameters => Belief::slope(0.0, 0.5, 0.0),
+        Block::NoBatch | Block::NoThreads | Block::NoParameters | Block::NoFlops => {
+            Belief::slope(0.0, 0.5, 0.0)
+        }
         Block::Framework => Belief::levels(0.3, 0.25),
         Block::Version => Belief::levels(0.12, 0.07),
         Block::CompilerDevice => Belief::levels(0.15, 0.0),

@@ -203,6 +203,28 @@ impl<'a> Equations<'a> {
         decompose(spread)
     }
 
+    /// The own coefficients by place, where the shared ones are known.
+    pub(super) fn own_values(&self, shared: &DVector<f64>) -> Option<DVector<f64>> {
+        if !self.are_few() {
+            return Some(self.said()?.own_values(self.places, shared));
+        }
+        let met = shared.select_rows(self.places);
+        let left = self
+            .rows
+            .iter()
+            .map(|(row, its)| its.mean - product(row, &met));
+        let left = self
+            .spread()?
+            .solve(&DVector::from_iterator(self.rows.len(), left));
+        let mut values = DVector::zeros(self.own.len());
+        for ((row, _), left) in self.rows.iter().zip(&left) {
+            for (at, value) in row.iter() {
+                values[*at as usize] += self.own[*at as usize] * f64::from(*value) * left;
+            }
+        }
+        Some(values)
+    }
+
     /// What they say of the shared coefficients.
     pub(super) fn said(&self) -> Option<Said> {
         let (matrix, vector) = if self.are_few() {

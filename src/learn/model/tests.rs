@@ -44,6 +44,7 @@ fn workload() -> impl Strategy<Value = Workload> {
             parameters,
             dataset,
             samples,
+            flops_per_sample: samples,
             batch_size,
             epochs,
             precision,

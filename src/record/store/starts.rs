@@ -21,7 +21,7 @@ const AT_ONCE: i64 = 500;
 const STARTS: &str = "
     SELECT run.run_id AS run_id, run.id AS run, submitted_at_ms, scheduler,
         coalesce(attempt.record ->> '$.nodes', run.nodes) AS nodes, model, parameters, dataset,
-        samples, batch_size, epochs, precision, framework, framework_version,
+        samples, flops_per_sample, batch_size, epochs, precision, framework, framework_version,
         coalesce(node.trial ->> '$.compiler', framework_compiler) AS framework_compiler, framework_provenance,
         storage_class, coalesce(image_digest, image) AS image, queue, tasks_per_node, identity,
         attempt.id AS start, attempt.element AS element, attempt.attempt AS attempt,
@@ -244,6 +244,7 @@ fn submitted(row: &Row<'_>) -> rusqlite::Result<Submitted> {
         parameters: unsigned(row, "parameters")?,
         dataset: row.get("dataset")?,
         samples: unsigned(row, "samples")?,
+        flops_per_sample: unsigned(row, "flops_per_sample")?,
         batch_size: unsigned(row, "batch_size")?,
         epochs: unsigned(row, "epochs")?,
         precision: row.get("precision")?,

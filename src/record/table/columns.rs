@@ -169,6 +169,8 @@ columns! {
         dataset: Optional NAME in "/record/workload";
         /// Training samples of an epoch, by the job file.
         samples: Optional WHOLE in "/record/workload";
+        /// Floating-point operations of the forward pass of one sample, by the job file.
+        flops_per_sample: Optional WHOLE in "/record/workload";
         /// Global batch size, by the job file.
         batch_size: Optional WHOLE in "/record/workload";
         /// Epochs, by the job file.

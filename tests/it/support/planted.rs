@@ -478,6 +478,7 @@ impl Planted {
                 batch_size: Some(64),
                 epochs: Some(5),
                 precision: Some("fp32".to_owned()),
+                flops_per_sample: None,
             },
             family,
             framework,

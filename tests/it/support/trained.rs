@@ -170,6 +170,7 @@ impl Trained {
                 batch_size: self.batch_size,
                 epochs: Some(u64::from(self.epochs)),
                 precision: Some("bf16".to_owned()),
+                flops_per_sample: None,
             },
             tasks_per_node: None,
             queue: None,
