@@ -70,7 +70,10 @@ pub(crate) fn attempts_table(shown: &Shown) -> String {
         let (element, number) = (one.element?, one.attempt? + 1);
         let next = attempts.get(place + 1).and_then(|next| next.element);
         let how = match one.exit {
-            Some(exit) => exit_text(exit),
+            Some(exit) => match one.asked_to_end() {
+                Some(why) => format!("{}: {why}", exit_text(exit)),
+                None => exit_text(exit),
+            },
             None if next == Some(element) => "killed, and restarted".to_owned(),
             None => tracked.status.state.to_string(),
         };

@@ -41,22 +41,24 @@ pub(crate) fn compared(tracked: &Tracked) -> Option<CheckedForecast> {
 pub(crate) fn line(tracked: &Tracked) -> Option<String> {
     let forecast = tracked.record.forecast.as_ref()?;
     let compared = compared(tracked);
-    let came = |of: fn(&CheckedForecast) -> Option<CheckedFigure>, shown: fn(f64) -> String| {
-        let came = compared.as_ref().and_then(of);
-        came.map_or_else(String::new, |came| format!(", came {}", shown(came.came)))
+    let seen = |of: fn(&CheckedForecast) -> Option<CheckedFigure>| compared.as_ref().and_then(of);
+    let took = |figure: Option<CheckedFigure>| {
+        let seconds = figure.map(|figure| display_seconds(figure.came));
+        seconds.map_or_else(String::new, |seconds| format!(", took {seconds}"))
     };
     let mut parts = Vec::new();
     if let Some(epoch) = &forecast.epoch_seconds {
-        let came = came(|of| of.epoch_seconds, display_seconds);
-        parts.push(format!("an epoch {}{came}", seconds(epoch)));
+        let took = took(seen(|of| of.epoch_seconds));
+        parts.push(format!("an epoch {}{took}", seconds(epoch)));
     }
     if let Some(total) = &forecast.total_seconds {
-        let came = came(|of| of.total_seconds, display_seconds);
-        parts.push(format!("in all {}{came}", seconds(total)));
+        let took = took(seen(|of| of.total_seconds));
+        parts.push(format!("in all {}{took}", seconds(total)));
     }
     if let Some(bytes) = &forecast.memory_bytes {
-        let came = came(|of| of.memory_bytes, |bytes| size(bytes).to_string());
-        parts.push(format!("memory {}{came}", memory(bytes)));
+        let used = seen(|of| of.memory_bytes).map(|figure| size(figure.came));
+        let used = used.map_or_else(String::new, |used| format!(", used {used}"));
+        parts.push(format!("memory {}{used}", memory(bytes)));
     }
     Some(parts.join("; "))
 }

@@ -51,6 +51,19 @@ fn trial_text(trial: &TrialRecord) -> String {
     )
 }
 
+/// What became of the time limit while the job ran.
+pub(super) fn add_limits(nodes: &[NodeRecord], rows: &mut Rows) {
+    for event in nodes.iter().flat_map(|node| &node.events) {
+        let what = match event.kind {
+            EventKind::LimitRaised => "raised",
+            EventKind::LimitKept => "not raised",
+            _ => continue,
+        };
+        let at = local_time(event.at_ms);
+        rows.add("time limit", format!("{what} at {at}: {}", event.detail));
+    }
+}
+
 /// Nodes that did not pass their check.
 pub(super) fn add_unfit(nodes: &[NodeRecord], rows: &mut Rows) {
     for node in nodes {
@@ -254,6 +267,29 @@ mod tests {
             ..Usage::default()
         };
         assert!(shown(&usage, &[node("n1")]).is_empty());
+    }
+
+    #[test]
+    fn a_time_limit_that_was_raised_or_kept_has_a_row() {
+        let event = |kind, detail: &str| Event {
+            at_ms: 0,
+            kind,
+            detail: detail.to_owned(),
+        };
+        let mut batch = node("n1");
+        batch.events = vec![
+            event(EventKind::OomKill, "no limit of time"),
+            event(EventKind::LimitRaised, "it is 02:00:00 now"),
+            event(EventKind::LimitKept, "Access/permission denied"),
+        ];
+        let mut rows = Rows::default();
+        add_limits(&[node("n0"), batch], &mut rows);
+        let [raised, kept] = rows.all() else {
+            panic!("{:?}", rows.all());
+        };
+        assert_eq!([&raised[0], &kept[0]], ["time limit", "time limit"]);
+        assert!(raised[1].starts_with("raised at ") && raised[1].ends_with(": it is 02:00:00 now"));
+        assert!(kept[1].starts_with("not raised at ") && kept[1].ends_with("denied"));
     }
 
     #[test]

@@ -161,6 +161,7 @@ fn table_text(tracked: &Tracked, records: Option<&Path>, insight: &Insight) -> S
     rows.add("scheduler", format!("{}, {job}", record.scheduler.as_str()));
     add_what_ran(tracked, &mut rows);
     add_times(tracked, &mut rows);
+    measured_rows::add_limits(nodes(tracked), &mut rows);
     let attempt = tracked.reading.attempt.map(|attempt| attempt.attempt);
     let attempt = attempt.filter(|attempt| *attempt > 0);
     let requeued = attempt.map(|attempt| format!("{} (it was requeued)", attempt + 1));

@@ -77,9 +77,15 @@ fn read_document(document: &DeTable<'_>, problems: &mut Vec<Problem>) -> JobSpec
 /// What to write in place of keys of other programs.
 fn advice(shown: &str, name: &str, known: &[&'static str]) -> Option<String> {
     let of_study = match shown {
-        "bench" => Some("this is a matrix: `dlrun bench run FILE` runs it"),
-        "sweep" => Some("this is a sweep: `dlrun sweep run FILE` runs it"),
-        "tune" => Some("`dlrun tune FILE` reads it; a job that is submitted has no such table"),
+        "bench" => {
+            Some("this is a matrix: `dlrun bench run FILE` runs it, with --dry-run only checks it")
+        }
+        "sweep" => {
+            Some("this is a sweep: `dlrun sweep run FILE` runs it, with --dry-run only checks it")
+        }
+        "tune" => {
+            Some("this is a tuning: `dlrun tune FILE` runs it, with --dry-run only checks it")
+        }
         _ => None,
     };
     if of_study.is_some() {

@@ -250,7 +250,7 @@ fn gpus() -> Kind<String> {
             match count.parse::<u16>() {
                 Ok(1..=1024) if is_type => Ok(text),
                 _ => Err(format!(
-                    "`{text}` is not a number of GPUs; write 2, \"v100:2\", \"shard:4\", \"mps:50\" or \"mig:1g.10gb\""
+                    "`{text}` is not a number of GPUs from 1 to 1024; write 2, \"v100:2\", \"shard:4\", \"mps:50\" or \"mig:1g.10gb\""
                 )),
             }
         })

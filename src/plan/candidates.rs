@@ -18,6 +18,8 @@ use crate::record::{Basis, Forecast, Identity, Interval};
 const MAX_CANDIDATES: usize = 1000;
 /// An interval whose upper end is this many times its lower end says nothing that a choice could go by.
 const OPEN: f64 = 1e4;
+/// How the reason begins why nothing is forecast of a job that is too far from all runs.
+pub(crate) const UNLIKE: &str = "it is unlike the runs that were learned from";
 
 /// Up to this many sizes, each is a candidate; beyond that the powers of two and the largest.
 const MAX_SIZES: u32 = 32;
@@ -260,20 +262,27 @@ impl Resolver<'_> {
                     .to_owned(),
             );
         }
+        let unlike = || {
+            let beyond = forecast.beyond.join("; ");
+            (!beyond.is_empty()).then(|| format!("{UNLIKE}: {beyond}"))
+        };
         let Some(Interval {
             mean, low, high, ..
         }) = forecast.time()
         else {
-            return Some("it has learned from no run that tells how long one takes".to_owned());
+            return unlike().or_else(|| {
+                Some("it has learned from no run that tells how long one takes".to_owned())
+            });
         };
         if mean.is_finite() && *low > 0.0 && high / low < OPEN {
             return None;
         }
 
         let basis = forecast_text::basis(forecast);
-        Some(format!(
+        let too_open = format!(
             "the longest time that it expects is more than {OPEN:.0} times the shortest: it rests on {basis}"
-        ))
+        );
+        unlike().or(Some(too_open))
     }
 
     /// Numbers of nodes, the fewest first, and why not so many as the job file allows.

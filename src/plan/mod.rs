@@ -36,6 +36,7 @@ pub use crate::launch::{
     Candidate, Decision, GPU_VARIABLES, ImageCandidate, NoImage, Plan, PlannedBuild,
     PlannedDependency, PlannedResources, PlannedStorage, Rejected, Source, Step,
 };
+pub(crate) use candidates::UNLIKE;
 pub use facts::{
     History, ImageFacts, ModelFacts, Named, SchedulerFacts, ScriptFacts, SiteFacts, TargetFacts,
 };

@@ -118,6 +118,14 @@ pub struct AttemptEnd {
     pub node_hours: f64,
 }
 
+impl AttemptEnd {
+    /// Whether dlrun ended the program, so that its exit code says nothing.
+    #[must_use]
+    pub fn is_by_dlrun(&self) -> bool {
+        matches!(self.verdict, Verdict::Scaled | Verdict::Hang)
+    }
+}
+
 /// What is noted of one start of a run that may continue.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct AttemptRecord {

@@ -47,6 +47,13 @@ impl AttemptSeen {
         }
     }
 
+    /// Why dlrun ended it, where the program did not end by itself.
+    #[must_use]
+    pub fn asked_to_end(&self) -> Option<&str> {
+        let end = self.record.as_ref()?.end.as_ref()?;
+        end.is_by_dlrun().then_some(&*end.evidence)
+    }
+
     /// How it ended, what followed, the name of the checkpoint that it continued from, and how long it took to save, as text.
     #[must_use]
     pub fn noted(&self) -> [Option<String>; 4] {

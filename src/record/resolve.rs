@@ -110,6 +110,12 @@ pub fn resolve(outcome: &Outcome, queue: Option<&QueueEntry>) -> Status {
         .as_ref()
         .filter(|notice| Some(notice.kind) == explained);
     status.cause = cause_of_end(outcome, end, &status, notice);
+    if let Some((cause, end)) = status.cause.as_mut().zip(next)
+        && end.is_by_dlrun()
+        && cause.text != end.evidence
+    {
+        cause.text = format!("{}: {}", cause.text, end.evidence);
+    }
     if let (Some(cause), Some(end)) = (&mut status.cause, next.filter(|_| !continues))
         && cause.text != end.why
     {
@@ -254,6 +260,33 @@ mod tests {
         assert_eq!(state(Some(3), None), JobState::Failed);
         assert_eq!(state(Some(3), Some(JobState::Completed)), JobState::Failed);
         assert_eq!(state(Some(0), Some(JobState::Unknown)), JobState::Completed);
+    }
+
+    #[test]
+    fn a_start_that_dlrun_ended_says_why_beside_its_exit_code() {
+        let attempt = |verdict: &str| {
+            let end = serde_json::json!({
+                "verdict": verdict, "evidence": "`dlrun scale` asked for 3 nodes", "next": "nothing",
+                "why": "this was start 2 of 2", "at_ms": 1, "checkpoint": null, "advanced": false, "node_hours": 1.0,
+            });
+            let record = serde_json::json!({ "format": 1, "found": null, "end": end });
+            Some(serde_json::from_value(record).expect("a record"))
+        };
+        let cause = |verdict| {
+            let outcome = Outcome {
+                start: mark(None),
+                end: mark(Some(143)),
+                attempt: attempt(verdict),
+                ..Outcome::default()
+            };
+            resolve(&outcome, None).cause.expect("a cause").text
+        };
+        let scaled = cause("scaled");
+        assert!(
+            scaled.contains("was ended by SIGTERM: `dlrun scale` asked for 3 nodes; "),
+            "{scaled}"
+        );
+        assert!(!cause("failed").contains("dlrun scale"));
     }
 
     #[test]

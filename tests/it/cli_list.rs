@@ -220,4 +220,23 @@ fn damaged_or_lost_index_is_made_anew_from_the_records() {
         .code(0)
         .warns("indexed 1 runs again")
         .says("kept");
+    let odd = rusqlite::Connection::open(&index).expect("the index");
+    let sql = "ALTER TABLE run RENAME COLUMN name TO title";
+    odd.execute_batch(sql).expect("another column");
+    drop(odd);
+    let _ = env
+        .dlrun(["list"])
+        .run()
+        .code(73)
+        .warns("no such column: run.name\n")
+        .warns("`dlrun list --reindex` rebuilds");
+    let _ = env
+        .dlrun(["list", "--reindex"])
+        .run()
+        .code(0)
+        .warns("had other columns than this dlrun writes; it is kept as")
+        .says("kept");
+    assert!(env.state().join("dlrun.db.damaged").exists());
+    let again = env.dlrun(["list", "--reindex"]).run().code(0);
+    assert!(!again.stderr.contains("other columns"), "{}", again.stderr);
 }

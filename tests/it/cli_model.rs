@@ -231,7 +231,7 @@ fn few_runs_give_a_model_and_none_a_refusal() {
         .arg(&none)
         .run()
         .code(66)
-        .warns("none has an epoch");
+        .warns("shows a steady epoch");
     let _ = env
         .dlrun(["model", "fit"])
         .run()
@@ -810,7 +810,7 @@ fn what_was_foretold_stands_beside_what_came() {
         .find(|line| line.starts_with("forecast"))
         .expect("a line");
     assert!(
-        line.contains("an epoch 60.0 s (55.0 s to 66.0 s), came 58."),
+        line.contains("an epoch 60.0 s (55.0 s to 66.0 s), took 58."),
         "{line}"
     );
 }

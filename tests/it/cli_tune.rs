@@ -142,7 +142,9 @@ fn other_lengths_are_another_search_and_what_changes_the_result_runs_nothing() {
     );
     let submitted = env.dlrun(["check"]).arg(&batch).run().code(65);
     assert!(
-        submitted.stderr.contains("`dlrun tune FILE` reads it"),
+        submitted
+            .stderr
+            .contains("`dlrun tune FILE` runs it, with --dry-run only checks it"),
         "{submitted:?}"
     );
 }

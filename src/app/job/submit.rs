@@ -156,13 +156,14 @@ fn add_to_index(session: &Session, state: &StateDir, record: &RunRecord) {
         .index_path()
         .map_err(|error| error.to_string())
         .and_then(|path| {
-            let mut store = Store::open(&path).map_err(|error| error.to_string())?;
+            let why = |error: &StoreError| chain(error).join(": ");
+            let mut store = Store::open(&path).map_err(|error| why(&error))?;
             let write = store.write(|writer| {
                 writer.upsert_run(record)?;
                 writer.set_status(&record.run_id, &Status::of(JobState::Pending))?;
                 Ok::<(), StoreError>(())
             });
-            write.map_err(|error| error.to_string())
+            write.map_err(|error| why(&error))
         });
     if let Err(why) = written {
         session.warning(&format!("the index was not brought up to date: {why}"));

@@ -398,21 +398,22 @@ impl<'a, W: Work> Conductor<'a, W> {
 
     fn interrupted(&self) -> Error {
         let ids = self.running();
-        let error = failure!(TryAgain, "interrupted; still running: {}", ids.join(", "));
         let (done, total) = self.work.done(self.flights.len());
-        error
-            .hinted(format!(
-                "{done} of {total} runs are finished; the same command continues"
-            ))
-            .hinted(format!(
-                "`dlrun cancel {}` ends what is queued",
-                ids.join(" ")
-            ))
-            .hinted(format!(
-                "`dlrun {} show {}` shows what is measured",
-                self.work.verb(),
-                self.work.name()
-            ))
+        let continues = format!("{done} of {total} runs are finished; the same command continues");
+        let error = match ids.is_empty() {
+            true => failure!(TryAgain, "interrupted; nothing is running").hinted(continues),
+            false => failure!(TryAgain, "interrupted; still running: {}", ids.join(", "))
+                .hinted(continues)
+                .hinted(format!(
+                    "`dlrun cancel {}` ends what is queued",
+                    ids.join(" ")
+                )),
+        };
+        error.hinted(format!(
+            "`dlrun {} show {}` shows what is measured",
+            self.work.verb(),
+            self.work.name()
+        ))
     }
 }
 

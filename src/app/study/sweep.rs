@@ -172,8 +172,8 @@ impl<'a> SweepWork<'a> {
         let (values, asked) = match &self.optuna {
             None => (self.sampler.propose(number), None),
             Some(optuna) => {
-                let (values, asked) = optuna.propose(self.sweep, &self.dir.journal, number)?;
-                (Some(values), Some(asked))
+                let proposed = optuna.propose(self.sweep, &self.dir.journal, number)?;
+                proposed.unzip()
             }
         };
         let Some(values) = values else {

@@ -2,7 +2,7 @@
 
 use super::ask::Answer;
 use super::run_state::{keep_verdicts, run_state};
-use super::{Seen, Tracker};
+use super::{Seen, Tracker, replaced};
 use crate::app::error::Error;
 use crate::app::import::import_lines;
 use crate::foundation::clock::now_ms;
@@ -28,6 +28,14 @@ impl Tracker<'_> {
 
     /// Rebuilds the index from the files; returns the number of runs.
     pub(crate) fn reindex(&mut self) -> Result<usize, Error> {
+        if !self.store.has_own_columns()? {
+            let path = self.store.path().to_owned();
+            self.store = replaced(
+                self.session,
+                &path,
+                "had other columns than this dlrun writes",
+            )?;
+        }
         self.store.write(|writer| writer.clear())?;
         // Before the runs, which would all change else.
         self.take_in_targets()?;
@@ -158,7 +166,10 @@ impl Tracker<'_> {
         if let Err(error) = written {
             self.warn(
                 "index",
-                &format!("the index was not brought up to date: {error}"),
+                &format!(
+                    "the index was not brought up to date: {}",
+                    chain(&error).join(": ")
+                ),
             );
         }
     }

@@ -7,7 +7,7 @@ mod ingest;
 mod run_state;
 
 use std::collections::BTreeSet;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use crate::app::error::{Error, Kind, failure};
 use crate::app::session::Session;
@@ -303,18 +303,21 @@ impl<'a> Tracker<'a> {
     }
 }
 
+/// A new index in place of one that is of no use, which is kept beside it.
+fn replaced(session: &Session, path: &Path, why: &str) -> Result<Store, Error> {
+    let aside = Store::set_aside(path)?;
+    session.warning(&format!(
+        "the index {why}; it is kept as `{}` and rebuilt",
+        aside.display()
+    ));
+    Ok(Store::open(path)?)
+}
+
 fn open_index(session: &Session, state: &StateDir) -> Result<Store, Error> {
     let path = state.index_path()?;
     match Store::open(&path) {
         Ok(store) => Ok(store),
-        Err(error) if error.kind == StoreFault::Damaged => {
-            let aside = Store::set_aside(&path)?;
-            session.warning(&format!(
-                "the index was damaged; it is kept as `{}` and rebuilt",
-                aside.display()
-            ));
-            Ok(Store::open(&path)?)
-        }
+        Err(error) if error.kind == StoreFault::Damaged => replaced(session, &path, "was damaged"),
         Err(error)
             if matches!(
                 error.kind,
@@ -325,7 +328,8 @@ fn open_index(session: &Session, state: &StateDir) -> Result<Store, Error> {
         }
         Err(error) => {
             session.warning(&format!(
-                "the index cannot be used, so it is made in memory: {error}"
+                "the index cannot be used, so it is made in memory: {}",
+                chain(&error).join(": ")
             ));
             Ok(Store::in_memory()?)
         }

@@ -67,6 +67,7 @@ pub struct Tool {
     output_limit: usize,
     grace: Duration,
     ends_with_us: bool,
+    is_to_stop: fn() -> bool,
 }
 
 impl Tool {
@@ -86,6 +87,7 @@ impl Tool {
             output_limit: OUTPUT_LIMIT,
             grace: GRACE,
             ends_with_us: false,
+            is_to_stop: || false,
         }
     }
 
@@ -183,6 +185,13 @@ impl Tool {
         self
     }
 
+    /// Has [`Tool::run`] stop it once this is true, which is asked ten times a second.
+    #[must_use]
+    pub fn stops_when(mut self, is_to_stop: fn() -> bool) -> Self {
+        self.is_to_stop = is_to_stop;
+        self
+    }
+
     /// Returns the program's name as errors show it.
     #[must_use]
     pub fn program(&self) -> String {
@@ -198,10 +207,11 @@ impl Tool {
     /// Any [`CommandError`] but `Failed`: a program that ran and failed is an [`Output`].
     pub fn run(&self) -> Result<Output, CommandError> {
         let mut kept = [Vec::new(), Vec::new()];
-        let mut room = self.output_limit;
+        let (mut room, mut is_stopped) = (self.output_limit, false);
         let ended = self.follow(Reach::Group, &mut |heard| {
             let Heard::Bytes(stream, bytes) = heard else {
-                return true;
+                is_stopped = (self.is_to_stop)();
+                return !is_stopped;
             };
             let Some(left) = room.checked_sub(bytes.len()) else {
                 return false;
@@ -210,9 +220,13 @@ impl Tool {
             kept[stream as usize].extend_from_slice(bytes);
             true
         })?;
-        let status = ended.ok_or_else(|| CommandError::TooMuchOutput {
-            program: self.program(),
-            limit_bytes: self.output_limit,
+        let program = || self.program();
+        let status = ended.ok_or_else(|| match is_stopped {
+            true => CommandError::Stopped { program: program() },
+            false => CommandError::TooMuchOutput {
+                program: program(),
+                limit_bytes: self.output_limit,
+            },
         })?;
         let [stdout, stderr] = kept.map(text_of);
         Ok(Output {
@@ -567,6 +581,15 @@ mod tests {
             .run()
             .expect_err("it writes too much");
         assert!(is_reaped(dir.path()));
+    }
+
+    #[test]
+    fn run_stops_when_asked() {
+        let error = shell("sleep 60 & wait").stops_when(|| true).run();
+        let error = error.expect_err("it is stopped");
+        assert!(matches!(error, CommandError::Stopped { .. }), "{error}");
+        let output = shell("echo fine").stops_when(|| false).run();
+        assert_eq!(output.expect("it runs").stdout, "fine\n");
     }
 
     #[test]

@@ -205,7 +205,7 @@ fn grown(
     };
     let Some(count) = situation.numbers.get(name) else {
         let text =
-            format!("the time grows with the argument `{name}`, which this job does not have");
+            format!("the time grows with the argument `{name}`, and this job has none above 0");
         forecast.beyond.push(text);
         return None;
     };

@@ -17,6 +17,8 @@ use crate::learn::bench::Settled;
 
 /// Trials of a generation of NSGA-II. With Optuna's own number, 50, it was no better than random values in 100 trials.
 const POPULATION: u32 = 10;
+/// What CMA-ES adds to one trial of each generation: its state. Optuna continues from that of the last trial that is complete.
+const STATE: &str = "cma:optimizer";
 /// Characters of an unreadable answer that an error repeats.
 const SHOWN: usize = 200;
 
@@ -25,7 +27,20 @@ const SHOWN: usize = 200;
 pub fn request(sweep: &Sweep, study: &Study, number: usize) -> String {
     let sampler = sweep.sampler.as_str().split_once(':');
     let sampler = sampler.map_or("tpe", |(_, sampler)| sampler);
-    let trials = study.trials().map(|trial| known(sweep, study, &trial));
+    let has_state = |trial: &Trial<'_>| {
+        let asked = study.asked(trial.number);
+        let is_complete = trial.outcome.is_some_and(Settled::counts);
+        is_complete && asked.is_some_and(|asked| asked.attrs.keys().any(is_state))
+    };
+    let last = study.trials().filter(has_state).last();
+    let last = last.map(|trial| trial.number);
+    let trials = study.trials().map(|trial| {
+        let mut known = known(sweep, study, &trial);
+        if let Some(attrs) = known["attrs"].as_object_mut() {
+            attrs.retain(|name, _| !is_state(name) || last == Some(trial.number));
+        }
+        known
+    });
     let question = json!({
         "sampler": sampler,
         // NumPy takes 32 bits; each of them depends on the sweep's seed.
@@ -36,6 +51,10 @@ pub fn request(sweep: &Sweep, study: &Study, number: usize) -> String {
         "trials": trials.collect::<Vec<_>>(),
     });
     format!("{question}\n")
+}
+
+fn is_state(name: impl AsRef<str>) -> bool {
+    name.as_ref().starts_with(STATE)
 }
 
 fn described(parameter: &Parameter) -> Json {
@@ -202,6 +221,35 @@ mod tests {
             }
         }
         serde_json::from_str(&request(&sweep(), &study, entries.len())).expect("JSON")
+    }
+
+    #[test]
+    fn only_the_last_state_of_cma_es_is_sent() {
+        let with_state = |state: &str| {
+            let attrs = format!("\"cma:optimizer:0\":\"{state}\",\"cma:generation\"");
+            GIVEN.replace("\"cma:generation\"", &attrs)
+        };
+        let over = || Outcome {
+            value: Some(1.0),
+            state: JobState::Completed,
+            epochs: 1,
+            ..Outcome::default()
+        };
+        let [first, second, third] = ["a", "b", "c"].map(with_state);
+        let asked = asked_after(&[
+            (&first, over()),
+            (&second, over()),
+            (GIVEN, over()),
+            (&third, Outcome::default()),
+        ]);
+        let attrs = |place: usize| asked["trials"][place]["attrs"].clone();
+        let generation = json!({ "cma:generation": 2 });
+        assert_eq!(
+            [attrs(0), attrs(2), attrs(3)],
+            [generation.clone(), generation.clone(), generation]
+        );
+        let kept = json!({ "cma:generation": 2, "cma:optimizer:0": "b" });
+        assert_eq!(attrs(1), kept);
     }
 
     const GIVEN: &str = r#"{"params":{"vars.a":0.1,"vars.b":4,"vars.c":0,"vars.d":15},"optuna":"5.0.0","attrs":{"cma:generation":2}}"#;

@@ -93,6 +93,13 @@ impl Sweep {
         (over + pairs_over.count(), over.max(trials) + likely)
     }
 
+    /// Whether another trial may be proposed.
+    #[must_use]
+    pub fn needs_proposals(&self, study: &Study) -> bool {
+        let has_hours = |most| study.node_hours() < most;
+        study.next_number() < self.trials as usize && self.node_hours.is_none_or(has_hours)
+    }
+
     fn pairs(&self, study: &Study) -> Vec<Slot> {
         let best = study.best(&self.metric).filter(|best| best.number > 0);
         let slots = self.tune.as_ref().zip(best);

@@ -732,3 +732,30 @@ fn nobody_pays_for_nodes_that_no_run_speaks_for() {
             .is_some_and(|why| why.contains("no run of this workload"))
     );
 }
+
+#[test]
+fn a_job_whose_number_is_none_of_those_that_ran_says_so() {
+    let steps = |steps: u32| {
+        let mut run = run(u8::try_from(steps / 100).expect("few"), "none", 1.0);
+        run.situation.workload.epochs = None;
+        run.situation.numbers = BTreeMap::from([("steps".to_owned(), f64::from(steps))]);
+        (run.epoch_seconds, run.epochs, run.outside_seconds) = (None, 0, None);
+        run.wall_seconds = Some(Length::Known(f64::from(steps) * 0.1));
+        run
+    };
+    let facts = facts(model([100, 200, 400, 800, 1600].map(steps).into()));
+    let asked = |steps: &str| {
+        let job = JOB.replace("epochs = 10\n", "");
+        let job = format!("[run]\ncommand = [\"train\", \"--steps\", \"{steps}\"]\n{job}");
+        let settings = Settings::merge(Some(PathBuf::from("/home/u/.local")), &[]);
+        let spec = crate::job::parse(&job).expect("a valid job file");
+        resolve(&spec, &settings.expect("settings"), &facts).expect("a plan")
+    };
+    assert!(asked("300").forecast.is_some());
+    let none = asked("0").no_forecast.expect("a reason");
+    let text = "the time grows with the argument `steps`, and this job has none above 0";
+    assert!(
+        none.starts_with(super::UNLIKE) && none.ends_with(text),
+        "{none}"
+    );
+}

@@ -56,6 +56,13 @@ impl StoreError {
         source: rusqlite::Error,
     ) -> Self {
         let path = path.display();
+        // Without the statement, which users do not know.
+        let source = match source {
+            rusqlite::Error::SqlInputError { error, msg, .. } => {
+                rusqlite::Error::SqliteFailure(error, Some(msg))
+            }
+            source => source,
+        };
         let code = match &source {
             // Bytes that make no sense.
             rusqlite::Error::FromSqlConversionFailure(..) => Some(ErrorCode::DatabaseCorrupt),

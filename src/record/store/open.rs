@@ -108,6 +108,15 @@ impl Store {
         Ok(aside)
     }
 
+    /// Whether all tables have the columns of this dlrun's.
+    ///
+    /// # Errors
+    /// [`StoreFault::Busy`], [`StoreFault::Damaged`], [`StoreFault::Query`].
+    pub fn has_own_columns(&self) -> Result<bool, StoreError> {
+        let own = Self::in_memory()?;
+        Ok(columns(&self.connection, &self.path)? == columns(&own.connection, &own.path)?)
+    }
+
     /// Where it is.
     #[must_use]
     pub fn path(&self) -> &Path {
@@ -135,6 +144,16 @@ impl Store {
         transaction.commit().map_err(failed)?;
         Ok(done)
     }
+}
+
+/// `table.column` of all tables, in order.
+fn columns(connection: &Connection, path: &Path) -> Result<Vec<String>, StoreError> {
+    let failed = |source| StoreError::from_sqlite(path, "read", source);
+    let sql = "SELECT its.name || '.' || had.name FROM sqlite_schema its, pragma_table_info(its.name) had \
+               WHERE its.type = 'table' ORDER BY 1";
+    let mut statement = connection.prepare(sql).map_err(failed)?;
+    let names = statement.query_map([], |row| row.get(0)).map_err(failed)?;
+    names.collect::<Result<_, _>>().map_err(failed)
 }
 
 /// Opens the file, creating it with `mode`.

@@ -238,6 +238,16 @@ impl NodeUsed {
     }
 }
 
+/// The time limit in seconds: the job file's, or a longer one that the scheduler gave while the job ran. It counts in minutes.
+fn time_limit(view: &RunView<'_>) -> Option<u64> {
+    let nodes = view.nodes.iter().map(|node| &node.record.progress);
+    let ends_ms = nodes.filter_map(|progress| progress.time_limit_ms).max();
+    let given = ends_ms.zip(view.status.started_at_ms);
+    let given = given.map(|(end, start)| (end.saturating_sub(start) + 30_000) / 60_000 * 60);
+    let asked = view.request.and_then(|request| request.walltime_seconds);
+    asked.map(|asked| asked.max(given.unwrap_or(0)))
+}
+
 /// What was asked for against what was used.
 pub(super) fn compared(view: &RunView<'_>, used: &Used, ran_seconds: Option<f64>) -> Vec<Compared> {
     let most =
@@ -255,7 +265,7 @@ pub(super) fn compared(view: &RunView<'_>, used: &Used, ran_seconds: Option<f64>
     let cpus = request.and_then(Request::cpus_per_node).map(f64::from);
     let memory = request.and_then(Request::memory_per_node_bytes).map(real);
     let gpus = request.and_then(Request::gpus).map(f64::from);
-    let walltime = request.and_then(|request| request.walltime_seconds);
+    let walltime = time_limit(view);
     let working = |node: &NodeUsed| {
         let working = real(node.gpus_working() as u64);
         (!node.gpus.is_empty()).then_some(working)

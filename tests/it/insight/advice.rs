@@ -39,6 +39,27 @@ fn a_run_that_asked_for_too_much_is_told_what_it_needs() {
 }
 
 #[test]
+fn time_used_is_compared_with_the_limit_that_the_scheduler_gave_last() {
+    let load = Load::new(7.0, 50 * GIB);
+    let limit = |ends_after: Option<u64>| {
+        let asks = |request: &mut dlrun::report::insight::Request| {
+            request.walltime_seconds = Some(HOUR / 2);
+        };
+        let mut case = Case::new(HOUR, &load).asking(asks);
+        let started_ms = case.status.started_at_ms.expect("it started");
+        let ends_ms = ends_after.map(|seconds| started_ms + seconds * 1000);
+        case.record().progress.time_limit_ms = ends_ms;
+        let compared = case.insight().compared;
+        let time = compared.iter().find(|one| one.what == "walltime_seconds");
+        time.and_then(|time| time.asked).expect("compared")
+    };
+    assert_eq!(limit(None), 1800.0);
+    // Looked up some seconds late, and not raised.
+    assert_eq!(limit(Some(1790)), 1800.0);
+    assert_eq!(limit(Some(2 * HOUR + 12)), 7200.0);
+}
+
+#[test]
 fn a_run_that_asked_for_what_it_needs_hears_nothing() {
     let load = Load::new(7.0, 50 * GIB).gpus(&[Some(97)]);
     let insight = Case::new(HOUR, &load)

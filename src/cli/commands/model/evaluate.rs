@@ -9,6 +9,7 @@ use crate::app::models::recorded::Source;
 use crate::app::progress::Display;
 use crate::app::session::Session;
 use crate::cli::args::ModelEvaluate;
+use crate::cli::forecast::count;
 use crate::learn::model::{Evaluation, Judged, evaluate};
 
 /// How good the model of a database is.
@@ -39,12 +40,16 @@ pub(crate) fn run(session: &Session, args: &ModelEvaluate) -> Result<u8, Error> 
     let counted = source.finish(observations)?;
     drop(display);
     let path = source.store.path().to_string_lossy();
-    if evaluation.timed == 0 {
+    let mut views = evaluation.views.iter();
+    if evaluation.timed == 0 && !views.any(|view| view.total.is_some()) {
         let message = format!(
-            "of the {} runs in `{path}` none has an epoch to predict",
-            counted.runs
+            "none of {} in `{path}` shows a steady epoch, and none had a forecast of its whole time when it was submitted",
+            count(counted.runs, "run")
         );
-        return Err(failure!(Missing, "{message}").hinted(source.hint()));
+        let hint = "programs without epochs are evaluated by the forecasts that their runs had: fit a model, then submit some more";
+        return Err(failure!(Missing, "{message}")
+            .hinted(hint)
+            .hinted(source.hint()));
     }
     let answer = Evaluated {
         store: &path,

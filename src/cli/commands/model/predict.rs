@@ -12,7 +12,7 @@ use crate::cli::args::ModelPredict;
 use crate::cli::forecast;
 use crate::cli::table::{headed, or_dash};
 use crate::job::{Framework, Provenance, SchedulerKind, Workload};
-use crate::plan::{Candidate, Plan};
+use crate::plan::{Candidate, Plan, UNLIKE};
 use crate::record::Forecast;
 
 /// What a model says of a job.
@@ -45,7 +45,10 @@ pub(crate) fn run(session: &Session, args: &ModelPredict) -> Result<u8, Error> {
         let describe =
             "; or say under `[workload]` and `[framework]` what is trained, and with what";
         let or = if is_described { "" } else { describe };
-        let hint = format!("run it twice, then `dlrun model fit`{or}");
+        let hint = match why.starts_with(UNLIKE) {
+            true => "give it values nearer to those that ran, or run it as it is, then `dlrun model fit`".to_owned(),
+            false => format!("run it twice, then `dlrun model fit`{or}"),
+        };
         return Err(Error::new(Kind::Data, message).hinted(hint));
     };
     let answer = Predicted {
@@ -82,10 +85,10 @@ fn described(plan: &Plan, forecast: &Forecast) -> String {
     let epochs = epochs.map_or_else(String::new, |epochs| forecast::count(epochs, "epoch") + " ");
     let total = forecast.total_seconds.as_ref().map(forecast::seconds);
     let no_total = || "not known without `workload.epochs`".to_owned();
-    add(
-        &format!("{epochs}in all"),
-        Some(total.unwrap_or_else(no_total)),
-    );
+    let total = total.unwrap_or_else(no_total);
+    // Without epochs the first line has it.
+    let total = forecast.epoch_seconds.as_ref().map(|_| total);
+    add(&format!("{epochs}in all"), total);
     let memory = forecast.memory_bytes.as_ref().map(forecast::memory);
     add(
         "memory of a node",

@@ -66,7 +66,13 @@ pub(super) fn of_head(head: &Head) -> String {
 /// A row for each question and figure, and why others have none.
 pub(super) fn evaluated(evaluation: &Evaluation) -> String {
     let (timed, sample) = (evaluation.timed, evaluation.evaluated);
-    let mut text = format!("{} with a steady epoch", count(timed, "run"));
+    let mut text = match timed {
+        0 => {
+            "no run shows a steady epoch, so only the forecasts that runs had when they were submitted are compared"
+                .to_owned()
+        }
+        _ => format!("{} with a steady epoch", count(timed, "run")),
+    };
     if sample < timed {
         text.push_str(&format!(", of which a sample of {sample} is evaluated"));
     }

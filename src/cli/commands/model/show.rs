@@ -33,7 +33,7 @@ pub(crate) fn run(session: &Session) -> Result<u8, Error> {
     };
     let text = quality::trained_on(head)
         + &about(head, &origin.path.display().to_string())
-        + &learned(explanation);
+        + &learned(head, explanation);
     session.output.sentences(&answer, &text)
 }
 
@@ -75,9 +75,9 @@ fn noise(head: &Head) -> String {
 }
 
 /// Effects as ratios of times.
-fn learned(explanation: &Explanation) -> String {
+fn learned(head: &Head, explanation: &Explanation) -> String {
     if explanation.effects.is_empty() {
-        return "\nno effects: nothing was measured with two kinds of anything\n".to_owned();
+        return "\nno effects: the runs do not differ in software, hardware or size\n".to_owned();
     }
     let row = |effect: &LearnedEffect| {
         [
@@ -96,8 +96,13 @@ fn learned(explanation: &Explanation) -> String {
         ]
     };
     let heads = ["of", "this", "than", "where", "time ratio", "runs"];
-    let about =
-        "effects: how many times as long an epoch takes, with 90 % intervals; above 1 is slower";
+    let what = match head.counts.with_epochs {
+        0 => "a run",
+        _ => "an epoch",
+    };
+    let about = format!(
+        "effects: how many times as long {what} takes, with 90 % intervals; above 1 is slower"
+    );
     format!(
         "\n{about}\n{}",
         headed(heads, explanation.effects.iter().map(row))

@@ -9,13 +9,13 @@ use crate::app::error::Error;
 use crate::app::exit_of_run::code_of_state;
 use crate::app::job::source::read;
 use crate::app::session::Session;
-use crate::app::study::{Conductor, Optuna, Source, SweepWork, begin_sweep, load_trial};
+use crate::app::study::{Conductor, Optuna, Source, StudyDir, SweepWork, begin_sweep, load_trial};
 use crate::cli::args::{StudyRun, SweepRun, Tune};
 use crate::cli::table::{fitted, table};
 use crate::foundation::diagnostic::Problem;
 use crate::foundation::units::counted;
 use crate::job::{JobState, SchedulerKind};
-use crate::learn::sweep::{Sampler, StopRule, Sweep, Values, parse, parse_tune};
+use crate::learn::sweep::{Sampler, StopRule, Study, Sweep, Values, parse, parse_tune};
 
 /// Trials that `--dry-run` lists.
 const SHOWN: u32 = 20;
@@ -52,10 +52,19 @@ fn opened(
 
 fn search(session: &Session, how: &StudyRun, sweep: &Sweep, source: &Source) -> Result<u8, Error> {
     let scheduler = check(session, sweep, source)?;
+    let optuna = match sweep.sampler.packages() {
+        Some(_) if how.restart || needs_proposals(session, sweep) => Optuna::find(session, sweep)?,
+        _ => None,
+    };
     if how.dry_run {
+        let created = optuna.iter().find_map(Optuna::to_create);
+        created.iter().for_each(|packages| {
+            let what = "`dlrun sweep run` creates a Python environment with";
+            session.note(&format!("{what} {packages} first"));
+        });
         return planned(session, sweep, source);
     }
-    let optuna = Optuna::ready(session, sweep)?;
+    let optuna = optuna.map(Optuna::ready).transpose()?;
     let mut dir = begin_sweep(session, sweep, source, (scheduler, how.restart))?;
     session.note(&format!(
         "{}, kept in {}",
@@ -103,6 +112,12 @@ fn search(session: &Session, how: &StudyRun, sweep: &Sweep, source: &Source) -> 
     } else {
         code_of_state(JobState::Failed)
     })
+}
+
+/// Whether what is kept of the sweep lacks trials. A finished one is shown without its sampler.
+fn needs_proposals(session: &Session, sweep: &Sweep) -> bool {
+    let kept = StudyDir::<Study>::find(session, Some(&sweep.name));
+    kept.map_or(true, |(dir, _)| sweep.needs_proposals(&dir.journal))
 }
 
 /// `lr: 50 trials by tpe, 4 at a time, stop asha`.

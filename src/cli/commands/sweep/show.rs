@@ -270,6 +270,14 @@ fn best_text(sweep: &Sweep, study: &Study, trials: &[Trial<'_>]) -> String {
     }
 }
 
+/// `1.25 node hours`; of less than a tenth of one `4 min 05 s of node time`.
+fn node_time(hours: f64) -> String {
+    match hours < 0.1 {
+        true => format!("{} of node time", display_seconds(hours * 3600.0)),
+        false => format!("{hours:.2} node hours"),
+    }
+}
+
 fn shown(sweep: &Sweep, study: &Study, trials: &[Trial<'_>], tuned: Option<&SpeedUp>) -> String {
     let over = trials
         .iter()
@@ -284,10 +292,10 @@ fn shown(sweep: &Sweep, study: &Study, trials: &[Trial<'_>], tuned: Option<&Spee
         })
         .count();
     let mut text = format!(
-        "{}: {over} of {} finished, {stopped} of them stopped early, {:.2} node hours\n",
+        "{}: {over} of {} finished, {stopped} of them stopped early, {}\n",
         sweep.name,
         counted(u64::from(sweep.trials).max(over as u64), "trial"),
-        study.node_hours()
+        node_time(study.node_hours())
     );
     text.push_str(&best_text(sweep, study, trials));
     let tuned = tuned.map(|known| tuned::text(&sweep.name, known));
