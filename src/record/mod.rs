@@ -72,6 +72,7 @@ pub use node::{
     WatcherCost, add_new,
 };
 pub use notice::{NOTICE_TAIL_BYTES, Notice, find_notice, notices};
+pub use pace::Training;
 pub use packed_column::SeriesError;
 pub use point::{MAX_POINTS, MetricPoint, MetricValue, PointKind};
 pub use rank::{RankRecord, Straggler};
