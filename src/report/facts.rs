@@ -2,7 +2,9 @@
 
 use super::Run;
 use super::number::{bytes, count, instant, real, seconds_between, short};
-use crate::record::{ContainerRecord, GpuUsage, Identity, NodeRecord, Straggler};
+use crate::record::{
+    ContainerRecord, Followed, FollowedScore, GpuUsage, Identity, NodeRecord, Straggler,
+};
 
 /// Nodes that are named one by one.
 const NODES_NAMED: usize = 16;
@@ -59,6 +61,10 @@ pub(super) fn of_run(run: &Run) -> Facts {
         ("started", status.started_at_ms.map(utc)),
         ("ended", status.ended_at_ms.map(utc)),
         ("memory forecast", memory_forecast(run)),
+        (
+            "followed",
+            followed(run).map(|(followed, score)| followed.text(score.as_ref())),
+        ),
         ("attempt", all_starts.or(requeued)),
         ("scheduler", Some(scheduler)),
         ("nodes", Some(node_names(run))),
@@ -79,6 +85,13 @@ pub(super) fn state(run: &Run) -> String {
         Some(exit) => format!("{state}, exit code {}", exit.shell_code()),
         None => state.to_owned(),
     }
+}
+
+/// The advice on the run before that it follows, and what came of it.
+pub(super) fn followed(run: &Run) -> Option<(&Followed, Option<FollowedScore>)> {
+    let followed = run.record.identity.as_ref()?.followed.as_ref()?;
+    let took = run.insight.took(&run.status);
+    Some((followed, followed.score(took, run.status.state)))
 }
 
 /// When the memory of a running job will exceed its limit, and of one that is over whether it did, for each node with a forecast.
