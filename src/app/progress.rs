@@ -164,6 +164,15 @@ impl Epochs {
         Some((follower.progress(), is_new))
     }
 
+    /// Reads the rest of an output whose program ended with exit code 0.
+    pub(crate) fn ended_well(&mut self) {
+        self.read();
+        if let Some(follower) = &mut self.follower {
+            follower.finish(None);
+            follower.ended_well();
+        }
+    }
+
     /// Reads what is new and prints the epochs that ended, each behind `whose` it is.
     pub(crate) fn print(&mut self, display: &Display, whose: &str) {
         let Some((progress, is_new)) = self.read() else {

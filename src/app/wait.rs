@@ -218,13 +218,26 @@ pub(crate) fn until_over(
 
 fn show_epochs(watched: &mut [Watched], display: &Display) {
     let is_one = watched.len() == 1;
-    for Watched { run_id, epochs, .. } in watched {
+    for Watched {
+        run_id,
+        epochs,
+        over,
+        ..
+    } in watched
+    {
         let whose = if is_one {
             String::new()
         } else {
             format!("[{}] ", &run_id.as_str()[..6])
         };
         if let Some(epochs) = epochs {
+            // Of an array the exit code is not that of the element that is followed.
+            let is_well = |over: &Tracked| {
+                over.elements.is_empty() && over.status.exit.is_some_and(|exit| exit.is_success())
+            };
+            if over.as_ref().is_some_and(is_well) {
+                epochs.ended_well();
+            }
             epochs.print(display, &whose);
         }
     }

@@ -4,10 +4,9 @@ use crate::app::times::local_time;
 use crate::cli::measured_rows::of_node;
 use crate::cli::table::Rows;
 use crate::foundation::clock::now_ms;
-use crate::foundation::units::{Bytes, display_seconds};
+use crate::foundation::units::display_seconds;
 use crate::record::{
-    Activity, Iteration, IterationSource, MemoryForecast, NodeRecord, Pattern, PatternKind, Phase,
-    PhaseTime,
+    Activity, Iteration, IterationSource, NodeRecord, Pattern, PatternKind, Phase, PhaseTime,
 };
 
 /// Phases that took less of the time are left out, 0 to 1.
@@ -26,7 +25,7 @@ pub(crate) fn add_rows(nodes: &[NodeRecord], is_running: bool, rows: &mut Rows) 
         let came = forecast.filter(|forecast| forecast.exceeds.is_none());
         rows.add_known(
             &of_node("memory forecast", node, nodes),
-            came.map(scored_text),
+            came.map(|forecast| forecast.scored_text(local_time)),
         );
     }
     let known = nodes
@@ -53,21 +52,6 @@ pub(crate) fn add_rows(nodes: &[NodeRecord], is_running: bool, rows: &mut Rows) 
         let gpu = unlike.gpu.as_deref().unwrap_or_default();
         rows.add("unlike it", format!("GPU {gpu}: {}", pattern_text(unlike)));
     }
-}
-
-/// What was forecast of its memory, and what came.
-fn scored_text(forecast: &MemoryForecast) -> String {
-    let at = local_time(forecast.first.at_ms);
-    let came = match forecast.exceeded_at_ms {
-        Some(came_ms) => format!("it did at {}", local_time(came_ms)),
-        None => "it did not".to_owned(),
-    };
-    format!(
-        "at {} {} was expected to exceed {} at {at}; {came}",
-        local_time(forecast.made_at_ms),
-        forecast.what(),
-        Bytes(forecast.limit_bytes)
-    )
 }
 
 /// `training 4 min 05 s (81%), startup 30.2 s (10%)`; nothing where nothing is known.

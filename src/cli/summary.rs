@@ -18,8 +18,8 @@ use crate::foundation::units::{Bytes, counted, display_seconds};
 use crate::job::JobState;
 use crate::learn::model::CheckedForecast;
 use crate::record::{
-    AllStarts, Conditions, Element, EpochSummary, Identity, Missing, NodeRecord, NodeState,
-    RankRecord, RunProgress, RunRecord, Status, Usage, summarise_epochs,
+    AllStarts, Conditions, Element, EpochSummary, FollowedScore, Identity, Missing, NodeRecord,
+    NodeState, RankRecord, RunProgress, RunRecord, Status, Usage, summarise_epochs,
 };
 use crate::report::insight::Insight;
 
@@ -113,6 +113,12 @@ pub(crate) fn run_answer<'a>(tracked: &'a Tracked, records: Option<&'a Path>) ->
     }
 }
 
+/// What came of the advice that the run follows.
+pub(crate) fn followed_score(tracked: &Tracked, insight: &Insight) -> Option<FollowedScore> {
+    let followed = tracked.record.identity.as_ref()?.followed.as_ref()?;
+    followed.score(insight.took(&tracked.status), tracked.status.state)
+}
+
 /// The run as a table; `records` says where its files are.
 pub(crate) fn to_text(tracked: &Tracked, records: Option<&Path>) -> String {
     let insight = insight::insight(tracked, None, Vec::new());
@@ -190,6 +196,15 @@ fn table_text(tracked: &Tracked, records: Option<&Path>, insight: &Insight) -> S
     let is_running = status.state == JobState::Running;
     activity::add_rows(nodes(tracked), is_running, &mut rows);
     text::add_rows(insight, &mut rows);
+    let followed = record
+        .identity
+        .as_ref()
+        .and_then(|identity| identity.followed.as_ref());
+    let score = followed_score(tracked, insight);
+    rows.add_known(
+        "followed",
+        followed.map(|followed| followed.text(score.as_ref())),
+    );
     add_usage(tracked, &mut rows);
     measured_rows::add_rows(&usage(tracked), nodes(tracked), &mut rows);
     add_nodes(tracked, &mut rows);

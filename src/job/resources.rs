@@ -11,7 +11,7 @@ use super::depend::{Dependency, DependencyKind};
 use super::gpus::{SHARES, gpus_on_node};
 use super::mail::{Mail, MailEvent, address_problem};
 use super::spec::{Asked, NodeCount};
-use crate::foundation::diagnostic::Problem;
+use crate::foundation::diagnostic::{Problem, nearest};
 use crate::foundation::toml_keys::keys;
 use crate::foundation::toml_keys::{
     Kind, Table, boolean, count, decimal, list, object, parsed, values,
@@ -247,6 +247,9 @@ fn gpus() -> Kind<String> {
             // Without a type it would be whole GPUs.
             let is_type = device.is_none() || (gpus.contains(':') && !SHARES.contains(&kind));
             let is_type = is_type && !kind.is_empty() && kind.chars().all(allowed);
+            if let Some(share) = misspelt_share(kind) {
+                return Err(format!("`{kind}` is not a part of a GPU; did you mean `{share}:{count}`?"));
+            }
             match count.parse::<u16>() {
                 Ok(1..=1024) if is_type => Ok(text),
                 _ => Err(format!(
@@ -255,6 +258,16 @@ fn gpus() -> Kind<String> {
             }
         })
     })
+}
+
+/// The share that a type of GPU was meant to be: `shards`, `Shard`, `MPS`.
+fn misspelt_share(kind: &str) -> Option<&'static str> {
+    let by_case = SHARES
+        .into_iter()
+        .find(|share| share.eq_ignore_ascii_case(kind));
+    // Of three letters, as `mps` has, many types of GPUs are one away.
+    let meant = by_case.or_else(|| nearest(kind, ["shard"]))?;
+    (meant != kind).then_some(meant)
 }
 
 /// Text of a directive: no blanks, quotes, comments or control characters, which would end or split it.

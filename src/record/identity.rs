@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 
+use super::Followed;
 use crate::foundation::units::hex;
 use crate::job::{Argument, JobState, RunId, SchedulerKind, Workload, arguments};
 
@@ -45,6 +46,9 @@ pub struct Identity {
     /// What was asked of the scheduler.
     #[serde(default)]
     pub asked: Asked,
+    /// The advice on the run before that it follows; `None`: it follows none, or differs from that run in more.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub followed: Option<Followed>,
 }
 
 /// A commit of git, and whether the files were as it has them.

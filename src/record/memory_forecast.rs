@@ -47,6 +47,36 @@ impl MemoryForecast {
         ))
     }
 
+    /// What was forecast first, and whether it came; `time` writes a time of day.
+    #[must_use]
+    pub fn scored_text(&self, time: impl Fn(u64) -> String) -> String {
+        let came = match self.exceeded_at_ms {
+            Some(came_ms) => format!("it did at {}", time(came_ms)),
+            None => "it did not".to_owned(),
+        };
+        format!(
+            "at {} {} was expected to exceed {} at {}; {came}",
+            time(self.made_at_ms),
+            self.what(),
+            Bytes(self.limit_bytes),
+            time(self.first.at_ms)
+        )
+    }
+
+    /// The same as [`Self::text`] for a page that is read later.
+    #[must_use]
+    pub fn lasting_text(&self, time: impl Fn(u64) -> String) -> Option<String> {
+        let end = self.exceeds.filter(|_| self.exceeded_at_ms.is_none())?;
+        Some(format!(
+            "{} may exceed the limit of {} at about {} ({} to {}) if it keeps growing",
+            self.what(),
+            Bytes(self.limit_bytes),
+            time(end.at_ms),
+            time(end.earliest_ms),
+            time(end.latest_ms)
+        ))
+    }
+
     /// Whose memory it is.
     #[must_use]
     pub fn what(&self) -> String {

@@ -17,6 +17,7 @@ mod expected_end;
 pub mod export;
 mod figures;
 mod first_rank;
+mod followed;
 mod forecast;
 mod gpu;
 mod held;
@@ -60,6 +61,7 @@ pub use event::{Event, EventKind};
 pub use expected_end::ExpectedEnd;
 pub use figures::NodeFigures;
 pub use first_rank::{NOT_FIT, NOT_MET, add_first_rank, unreported_end};
+pub use followed::{Followed, FollowedScore, Took};
 pub use forecast::{Basis, Forecast, Interval, Shift};
 pub use gpu::{GpuFacts, GpuSums, GpuUsage, add_gpu_readings};
 pub use held::Held;
@@ -72,6 +74,7 @@ pub use node::{
     WatcherCost, add_new,
 };
 pub use notice::{NOTICE_TAIL_BYTES, Notice, find_notice, notices};
+pub use pace::Training;
 pub use packed_column::SeriesError;
 pub use point::{MAX_POINTS, MetricPoint, MetricValue, PointKind};
 pub use rank::{RankRecord, Straggler};

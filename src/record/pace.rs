@@ -1,7 +1,7 @@
 //! When a training will end by its own pace: the time from epoch to epoch, or of its steps.
 
-use super::{ExpectedEnd, Progress};
-use crate::foundation::statistics::Spread;
+use super::{Epoch, ExpectedEnd, Interval, Progress};
+use crate::foundation::statistics::{Spread, quick_t95};
 
 /// From the end of one epoch to the end of the next, so many are looked at: the newest.
 const PITCHES: usize = 20;
@@ -9,6 +9,8 @@ const PITCHES: usize = 20;
 const LEAST: usize = 2;
 /// A pause so many times as long as the mean of all is not the program's: its job was suspended, or the node was.
 const PAUSE: f64 = 10.0;
+/// Epochs are taken to differ by so much of their mean at least: two or three that took the same by chance say little of the others.
+const LEAST_DEVIATION: f64 = 0.05;
 /// Steps from which on their median says something.
 const LEAST_STEPS: u64 = 20;
 
@@ -29,6 +31,67 @@ impl Progress {
     }
 }
 
+/// A training that is over, as far as its forecasts of the time left can be computed again.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Training {
+    /// When its command was started, in Unix milliseconds UTC.
+    pub started_at_ms: u64,
+    /// Epochs that were planned.
+    pub planned: u64,
+    /// Its epochs.
+    pub progress: Progress,
+}
+
+impl Training {
+    /// The time left in seconds that was forecast after this share of the run, and the time that was left. `None`: nothing was forecast
+    /// by then, or not all of its epochs are known.
+    #[must_use]
+    pub fn left_after(&self, share: f64) -> Option<(Interval, f64)> {
+        let Self {
+            started_at_ms,
+            planned,
+            progress,
+        } = self;
+        let is_whole = progress.epochs.len() as u64 == progress.epochs_completed;
+        let end_ms = progress.epochs.last()?.ended_at_ms?;
+        if !is_whole || progress.epochs_done() != *planned {
+            return None;
+        }
+        let ran_ms = real(end_ms.checked_sub(*started_at_ms)?);
+        #[expect(
+            clippy::cast_possible_truncation,
+            clippy::cast_sign_loss,
+            reason = "a part of the run"
+        )]
+        let now_ms = started_at_ms + (ran_ms * share) as u64;
+        let ended = progress.epochs.iter();
+        let ended =
+            ended.take_while(|epoch| epoch.ended_at_ms.is_some_and(|ended| ended <= now_ms));
+        let epochs: Vec<Epoch> = ended.cloned().collect();
+        let then = Progress {
+            epochs_completed: epochs.len() as u64,
+            epochs_announced: Some(*planned),
+            epoch_numbering: progress.epoch_numbering,
+            restarts: progress.restarts,
+            epochs,
+            ..Progress::default()
+        };
+        let end = then.expect_end(None, now_ms)?;
+        // The forecast may be that it ends now.
+        let left = |at_ms: u64| (real(at_ms.saturating_sub(now_ms)) / 1e3).max(1e-3);
+        let [low, median, high] = [end.earliest_ms, end.at_ms, end.latest_ms].map(left);
+        Some((
+            Interval {
+                mean: median,
+                median,
+                low,
+                high,
+            },
+            left(end_ms),
+        ))
+    }
+}
+
 fn by_epochs(progress: &Progress, planned: u64, now_ms: u64) -> Option<ExpectedEnd> {
     let left = planned.checked_sub(progress.epochs_done())?;
     let left = real(Some(left).filter(|left| *left > 0)?);
@@ -37,9 +100,10 @@ fn by_epochs(progress: &Progress, planned: u64, now_ms: u64) -> Option<ExpectedE
     let spread = Spread::of(&pitches).filter(|_| pitches.len() >= LEAST)?;
     let (first, second) = pitches.split_at(pitches.len() / 2);
     // Epochs that grow longer, as those of a node that grows warm, will grow further.
-    let drift = (Spread::of(second)?.mean - Spread::of(first)?.mean).abs() / 2.0;
+    let drift = (Spread::of(second)?.mean - Spread::of(first)?.mean).abs();
     let count = real(pitches.len() as u64);
-    let by_chance = 1.645 * spread.deviation? * (left + left * left / count).sqrt();
+    let deviation = spread.deviation?.hypot(LEAST_DEVIATION * spread.mean);
+    let by_chance = quick_t95(count - 1.0) * deviation * (left + left * left / count).sqrt();
     let range = by_chance + drift * left;
     // The epoch that runs has had some of its time; one that takes far longer than all before says that the pace is another now.
     let begun = real(now_ms.saturating_sub(last_ms)) / 1e3;
@@ -118,13 +182,52 @@ mod tests {
 
     #[test]
     fn even_epochs_end_when_the_rest_has_run() {
-        assert_eq!(ends(&progress(1, &[30, 40, 50])), Some((520, 520, 520)));
+        // Two that took 10 s, give or take 5 %, of which 47 are left: 2.9 times 0.5 s times the root of 47 + 47 x 47 / 2.
+        assert_eq!(ends(&progress(1, &[30, 40, 50])), Some((471, 520, 568)));
         // The second start of a run.
-        assert_eq!(ends(&progress(41, &[30, 40, 50])), Some((120, 120, 120)));
+        assert_eq!(ends(&progress(41, &[30, 40, 50])), Some((111, 120, 128)));
+        // The more are known, the narrower.
+        let many: Vec<u64> = (3..=20).map(|end| end * 10).collect();
+        assert_eq!(ends(&progress(1, &many)), Some((511, 520, 528)));
         let uneven = ends(&progress(1, &[30, 40, 52, 61, 73, 82])).expect("known");
-        assert!(uneven.0 < uneven.1 && uneven.1 < uneven.2, "{uneven:?}");
+        let even = ends(&progress(1, &[30, 40, 51, 61, 72, 82])).expect("known");
+        assert!(
+            uneven.0 < even.0 && even.2 < uneven.2,
+            "{uneven:?} {even:?}"
+        );
         assert_eq!(ends(&progress(1, &[30, 40])), None, "one pitch");
         assert_eq!(ends(&progress(51, &[30, 40, 50])), None, "beyond its plan");
+    }
+
+    #[test]
+    fn time_left_is_judged_by_what_was_known_then() {
+        let of = |ends: &[u64], planned: u64| Training {
+            started_at_ms: 0,
+            planned,
+            progress: progress(1, ends),
+        };
+        // Even epochs of 10 s after a start of 20 s; a quarter of 140 s is within the second of them.
+        let ends: Vec<u64> = (3..=14).map(|end| end * 10).collect();
+        let even = of(&ends, 12);
+        let after = |training: &Training, share| {
+            let (said, came) = training.left_after(share)?;
+            Some((said.median.round(), came.round()))
+        };
+        assert_eq!(
+            [0.25, 0.5, 0.75].map(|share| after(&even, share)),
+            [None, Some((70.0, 70.0)), Some((35.0, 35.0))]
+        );
+        // Later epochs are slower: nobody knew at half time.
+        let slower = [10, 20, 30, 40, 60, 80, 100];
+        assert_eq!(after(&of(&slower, 7), 0.5), Some((20.0, 50.0)));
+        assert_eq!(
+            after(&of(&ends, 13), 0.5),
+            None,
+            "it did not get to its last epoch"
+        );
+        let mut dropped = of(&ends, 12);
+        dropped.progress.epochs.remove(1);
+        assert_eq!(after(&dropped, 0.5), None, "an epoch is missing");
     }
 
     #[test]

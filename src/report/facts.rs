@@ -2,7 +2,9 @@
 
 use super::Run;
 use super::number::{bytes, count, instant, real, seconds_between, short};
-use crate::record::{ContainerRecord, GpuUsage, Identity, NodeRecord, Straggler};
+use crate::record::{
+    ContainerRecord, Followed, FollowedScore, GpuUsage, Identity, NodeRecord, Straggler,
+};
 
 /// Nodes that are named one by one.
 const NODES_NAMED: usize = 16;
@@ -58,6 +60,11 @@ pub(super) fn of_run(run: &Run) -> Facts {
         ("submitted", Some(submitted)),
         ("started", status.started_at_ms.map(utc)),
         ("ended", status.ended_at_ms.map(utc)),
+        ("memory forecast", memory_forecast(run)),
+        (
+            "followed",
+            followed(run).map(|(followed, score)| followed.text(score.as_ref())),
+        ),
         ("attempt", all_starts.or(requeued)),
         ("scheduler", Some(scheduler)),
         ("nodes", Some(node_names(run))),
@@ -78,6 +85,33 @@ pub(super) fn state(run: &Run) -> String {
         Some(exit) => format!("{state}, exit code {}", exit.shell_code()),
         None => state.to_owned(),
     }
+}
+
+/// The advice on the run before that it follows, and what came of it.
+pub(super) fn followed(run: &Run) -> Option<(&Followed, Option<FollowedScore>)> {
+    let followed = run.record.identity.as_ref()?.followed.as_ref()?;
+    let took = run.insight.took(&run.status);
+    Some((followed, followed.score(took, run.status.state)))
+}
+
+/// When the memory of a running job will exceed its limit, and of one that is over whether it did, for each node with a forecast.
+fn memory_forecast(run: &Run) -> Option<String> {
+    let of_node = |node: &crate::report::Node| {
+        let forecast = node.record.progress.memory_forecast.as_ref()?;
+        let ahead = forecast.lasting_text(utc).filter(|_| run.is_going_on());
+        let text = ahead.unwrap_or_else(|| forecast.scored_text(utc));
+        Some(match run.nodes.len() {
+            1 => text,
+            _ => format!("{}: {text}", node.record.key.node),
+        })
+    };
+    let texts: Vec<String> = run
+        .nodes
+        .iter()
+        .filter_map(of_node)
+        .take(NODES_NAMED)
+        .collect();
+    (!texts.is_empty()).then(|| texts.join("\n"))
 }
 
 fn ranks(run: &Run) -> Option<String> {
@@ -317,6 +351,40 @@ mod tests {
         });
         let facts = environment(&run);
         assert_eq!(value(&facts, "image digest").as_deref(), Some("not known"));
+    }
+
+    #[test]
+    fn memory_forecast_is_ahead_while_it_runs_and_scored_afterwards() {
+        let mut run = timed(&[3.5]);
+        assert_eq!(value(&of_run(&run), "memory forecast"), None);
+        let end = crate::record::ExpectedEnd {
+            at_ms: BEGIN_MS + 2_400_000,
+            earliest_ms: BEGIN_MS + 2_100_000,
+            latest_ms: BEGIN_MS + 2_700_000,
+        };
+        let mut forecast = crate::record::MemoryForecast {
+            gpu: None,
+            limit_bytes: 64 << 30,
+            made_at_ms: BEGIN_MS,
+            first: end,
+            exceeds: Some(end),
+            exceeded_at_ms: None,
+        };
+        run.status.state = JobState::Running;
+        run.nodes[0].record.progress.memory_forecast = Some(forecast.clone());
+        let ahead = "memory may exceed the limit of 64GiB at about 2025-11-20 15:26:40 UTC (2025-11-20 15:21:40 UTC to \
+                     2025-11-20 15:31:40 UTC) if it keeps growing";
+        assert_eq!(
+            value(&of_run(&run), "memory forecast").as_deref(),
+            Some(ahead)
+        );
+        run.status.state = JobState::Completed;
+        let over = value(&of_run(&run), "memory forecast");
+        assert!(over.is_some_and(|text| text.ends_with("at 2025-11-20 15:26:40 UTC; it did not")));
+        forecast.exceeded_at_ms = Some(BEGIN_MS + 2_500_000);
+        run.nodes[0].record.progress.memory_forecast = Some(forecast);
+        let over = value(&of_run(&run), "memory forecast");
+        assert!(over.is_some_and(|text| text.ends_with("; it did at 2025-11-20 15:28:20 UTC")));
     }
 
     #[test]

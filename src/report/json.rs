@@ -7,7 +7,7 @@ use super::scaling::{Kind, Scaling};
 use super::{Findings, Node, Run, facts};
 use crate::foundation::statistics::{CONFIDENCE, Ratio};
 use crate::job::RunId;
-use crate::record::{AllStarts, AttemptSeen, Missing, RunRecord, Status};
+use crate::record::{AllStarts, AttemptSeen, FollowedScore, Missing, RunRecord, Status};
 
 /// The whole report.
 #[derive(Debug, Serialize)]
@@ -30,6 +30,9 @@ struct ReportedRun<'a> {
     wall_seconds: Option<f64>,
     request: Option<&'a Request>,
     insight: &'a Insight,
+    /// What came of the advice that it follows (`run.identity.followed`).
+    #[serde(skip_serializing_if = "Option::is_none")]
+    followed_score: Option<FollowedScore>,
     nodes: &'a [Node],
     attempts: &'a [AttemptSeen],
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -135,6 +138,7 @@ impl<'a> ReportedRun<'a> {
             wall_seconds: facts::wall_seconds(run),
             request: run.request.as_ref(),
             insight: &run.insight,
+            followed_score: facts::followed(run).and_then(|(_, score)| score),
             nodes: &run.nodes,
             attempts: &run.attempts,
             all_starts: run.all_starts,

@@ -2,7 +2,7 @@
 
 use std::error::Error;
 use std::fs;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use dlrun::job::SchedulerKind;
 use dlrun::record::{GpuReading, ProcessReading, Sample, encode_segments};
@@ -22,6 +22,7 @@ const BEGIN_MS: u64 = 1_763_650_000_000;
 /// The month without GPUs, and in a long measurement with eight.
 pub(crate) fn rows(effort: Effort) -> Result<Vec<Row>, Box<dyn Error>> {
     let mut rows = one_of_many(effort)?;
+    rows.push(day(effort)?);
     rows.extend(month(effort, 0, "without GPUs")?);
     if effort.long {
         rows.extend(month(effort, 8, "with 8 GPUs")?);
@@ -62,13 +63,37 @@ fn one_of_many(effort: Effort) -> Result<Vec<Row>, Box<dyn Error>> {
     ])
 }
 
-fn month(effort: Effort, gpus: u64, what: &str) -> Result<Vec<Row>, Box<dyn Error>> {
+/// A run of a day with 8 GPUs, alone.
+fn day(effort: Effort) -> Result<Row, Box<dyn Error>> {
+    let (site, dir) = one_run()?;
+    let bytes = write_series(&dir.join("0.0/n1.0"), 8, 86_400)?;
+    let taken = in_turns(effort.of(10, 50), &mut [floor(), site.dlrun(&["show"])])?;
+    let [least, ours] = [0, 1].map(|which| median_ms(&taken[which]));
+    let megabytes = number(bytes) / 1e6;
+    let detail = format!("`sh -c true` {least:.1} ms, {megabytes:.1} MB of segments");
+    let row = Row::budget(
+        "show",
+        "dlrun show, a day at 1 Hz with 8 GPUs",
+        ours,
+        "ms",
+        200.0,
+    );
+    Ok(row.detailed(detail))
+}
+
+/// A site with one run that is over, and its directory.
+fn one_run() -> Result<(Site, PathBuf), Box<dyn Error>> {
     let site = Site::new()?;
     let record = run_record(0, BEGIN_MS, site.path(""));
     let dir = site.state_dir().join("runs").join(record.run_id.as_str());
     fs::create_dir_all(&dir)?;
     fs::write(dir.join("run.json"), serde_json::to_vec_pretty(&record)?)?;
     write_attempt(&dir.join("0.0"), &record, Stands::Over)?;
+    Ok((site, dir))
+}
+
+fn month(effort: Effort, gpus: u64, what: &str) -> Result<Vec<Row>, Box<dyn Error>> {
+    let (site, dir) = one_run()?;
     let bytes = write_series(&dir.join("0.0/n1.0"), gpus, DAYS * 86_400)?;
     let numbers = site.dlrun(&["report", "@1", "--json"]);
     let taken = in_turns(effort.of(3, 10), &mut [numbers, site.dlrun(&["show"])])?;

@@ -12,6 +12,12 @@ fn ran(env: &TestEnv, name: &str, script: &str) -> String {
     id
 }
 
+fn ran_with(env: &TestEnv, script: &str, more: &str) -> String {
+    let id = env.submit(&env.job_called("same", script, more));
+    let _ = env.dlrun(["wait", &id]).run();
+    id
+}
+
 #[test]
 fn run_is_found_by_id_prefix_name_job_id_and_place() {
     let env = TestEnv::new();
@@ -172,6 +178,65 @@ fn records_that_cannot_be_read_are_named_and_hide_nothing_else() {
         .code(0)
         .says("note: ")
         .says("cannot be read: ");
+}
+
+/// A run that lost a process for lack of memory; what `show` advises then, the next run does.
+#[test]
+fn advice_that_the_next_run_followed_is_scored_where_nothing_else_changed() {
+    let env = TestEnv::new();
+    let job = |script: &str, memory: &str| {
+        ran_with(&env, script, &format!("[resources]\nmemory = \"{memory}\""))
+    };
+    let killed = |id: &str| {
+        let attempt = env.run_dir(id).join("0.0");
+        let mut entries = fs::read_dir(&attempt).expect("listed");
+        let node = entries.find_map(|entry| Some(entry.ok()?.path()).filter(|path| path.is_dir()));
+        let path = node.expect("the node's directory").join("record.json");
+        let text = fs::read_to_string(&path).expect("a record");
+        let mut record: serde_json::Value = serde_json::from_str(&text).expect("JSON");
+        record["usage"]["mem_oom_kills"] = 1.into();
+        fs::write(&path, record.to_string()).expect("ours");
+    };
+    let first = job("true", "64MiB");
+    killed(&first);
+    let advised = env.show(&first)["insight"]["advice"][0]["paste"].clone();
+    assert_eq!(advised, "memory = \"1GiB\"");
+
+    let second = job("true", "1GiB");
+    let shown = env.show(&second);
+    let followed = &shown["run"]["identity"]["followed"];
+    assert_eq!(
+        (&followed["run_id"], &followed["lines"]),
+        (&json!(first), &json!(["memory = \"1GiB\""]))
+    );
+    assert_eq!(shown["followed_score"]["suffices"], true);
+    let text = format!(
+        "memory = \"1GiB\", as advised on {}: predicted to suffice, and did",
+        &first[..6]
+    );
+    let _ = env.dlrun(["show", &second]).run().code(0).says(&text);
+    let _ = env
+        .dlrun(["export", "--what", "runs", "--format", "jsonl"])
+        .run()
+        .code(0)
+        .says("\"followed\":{");
+
+    // Nothing was advised; more than advised; what was advised, and another script.
+    let mut before = second;
+    for (script, memory) in [("true", "1GiB"), ("true", "3GiB"), ("true; true", "5GiB")] {
+        let run = job(script, memory);
+        let other = env.show(&run);
+        let identity = &other["run"]["identity"];
+        assert_eq!(
+            (identity.get("followed"), other.get("followed_score")),
+            (None, None),
+            "{memory} after {before}"
+        );
+        killed(&run);
+        before = run;
+    }
+    let advised = env.show(&before)["insight"]["advice"][0]["paste"].clone();
+    assert_eq!(advised, "memory = \"8GiB\"", "it is advised all the time");
 }
 
 #[test]

@@ -99,6 +99,28 @@ fn wait_follows_the_run_to_its_end_with_epochs_and_a_summary() {
         .says(env.jobs().join("job-L1.out").to_str().expect("text"));
 }
 
+/// Heads and figures: nothing follows the last epoch but the end of the program.
+#[test]
+fn wait_prints_the_last_epoch_of_a_program_that_ended_well() {
+    let env = TestEnv::new();
+    let epochs = "for i in 1 2; do echo \"Epoch $i/2\"; echo \"loss: 0.$i\"; sleep 0.5; done";
+    let waited = |script: &str, code: i32| {
+        let file = env.job(script, "");
+        let submit = ["submit", "--scheduler", "local", "--wait"];
+        env.dlrun(submit)
+            .arg(&file)
+            .run()
+            .code(code)
+            .warns("epoch 1/2")
+    };
+    let _ = waited(epochs, 0).warns("epoch 2/2");
+    let failed = waited(&format!("{epochs}; exit 3"), 10);
+    assert!(
+        !failed.stderr.contains("epoch 2/2"),
+        "it may have been cut short"
+    );
+}
+
 #[test]
 fn wait_tells_by_its_exit_code_how_the_run_ended() {
     let env = TestEnv::new();

@@ -290,8 +290,11 @@ fn announced_last_epoch_counts_once_its_figures_came_and_the_program_ended_well(
         follower.feed(text.as_bytes(), None);
         follower.finish(None);
         let before = follower.progress().epochs_completed;
+        let unfinished = follower.unfinished().is_some();
         follower.ended_well();
-        (before, follower.progress().epochs_completed)
+        let after = follower.progress().epochs_completed;
+        assert_eq!((unfinished, follower.unfinished()), (before < after, None));
+        (before, after)
     };
     let epoch = |number: u32| format!("Epoch {number}/3\nloss: 0.{number} - accuracy: 0.5\n");
     let [first, second, third] = [1, 2, 3].map(epoch);
@@ -306,4 +309,18 @@ fn announced_last_epoch_counts_once_its_figures_came_and_the_program_ended_well(
         (2, 2),
         "no figures came"
     );
+    // The exit code of a saved output is unknown: the time is that up to its last line.
+    let stamped = |second: u32, text: &str| format!("2026-11-20 10:00:{second:02},000 {text}\n");
+    let mut follower = Follower::new(None).expect("no pattern").of_saved();
+    for (second, text) in [
+        (1, "Epoch 2/3"),
+        (5, "loss: 0.2"),
+        (6, "Epoch 3/3"),
+        (9, "loss: 0.1"),
+    ] {
+        follower.feed(stamped(second, text).as_bytes(), None);
+    }
+    follower.finish(None);
+    let last = follower.unfinished().expect("the third");
+    assert_eq!((last.epoch, last.duration_s), (3, Some(3.0)));
 }

@@ -2,7 +2,8 @@
 
 pub(crate) mod commit;
 pub(crate) mod dependencies;
-pub(crate) mod history;
+pub(crate) mod followed;
+mod history;
 pub(crate) mod load;
 pub(crate) mod refusal;
 pub(crate) mod schedulers;

@@ -4,6 +4,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use super::commit::revision;
+use super::followed::followed;
 use super::load::Job;
 use super::refusal::explained;
 use crate::app::error::{Error, Kind, failure};
@@ -84,6 +85,10 @@ fn hand_over(
     let mut record = plan.new_run(run_id, now_ms(), user_name(), session.host.clone());
     if let Some(identity) = &mut record.identity {
         identity.git = revision(code_dir(identity, &record.workdir));
+    }
+    let followed = followed(session, &record, plan);
+    if let Some(identity) = &mut record.identity {
+        identity.followed = followed;
     }
     let run = state.create_run(&record, script, &plan.to_json())?;
     let script = run.path().join("job.sh");

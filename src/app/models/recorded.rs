@@ -8,7 +8,7 @@ use crate::app::imported::{of_reading, open_store};
 use crate::app::session::Session;
 use crate::app::track::Tracker;
 use crate::job::RunId;
-use crate::learn::model::{Counted, Observations};
+use crate::learn::model::{Counted, Left, Observations};
 use crate::record::Forecast;
 use crate::record::store::{Store, StoreError};
 
@@ -43,6 +43,14 @@ impl Source {
     /// What was forecast of the runs when they were submitted.
     pub(crate) fn forecasts(&self) -> Result<HashMap<RunId, Forecast>, Error> {
         self.store.forecasts().map_err(|error| self.failed(error))
+    }
+
+    /// The time left that trainings showed while they ran, with what it came to.
+    pub(crate) fn left(&self) -> Result<Left, Error> {
+        let mut left = Left::default();
+        let read = self.store.each_training(|training| left.add(&training));
+        read.map_err(|error| self.failed(error))?;
+        Ok(left)
     }
 
     /// What was gone through, once all were taken.

@@ -13,7 +13,7 @@ use crate::cli::args::Show;
 use crate::cli::elements;
 use crate::cli::summary::{self, RunAnswer};
 use crate::job::JobState;
-use crate::record::AttemptSeen;
+use crate::record::{AttemptSeen, FollowedScore};
 use crate::report::insight::Insight;
 
 /// The run with its attempts; of one whose files are here also what follows from the measurements.
@@ -25,6 +25,9 @@ pub(crate) struct ShownRun<'a> {
     attempts: &'a [AttemptSeen],
     #[serde(skip_serializing_if = "Option::is_none")]
     insight: Option<&'a Insight>,
+    /// What came of the advice that it follows (`run.identity.followed`).
+    #[serde(skip_serializing_if = "Option::is_none")]
+    followed_score: Option<FollowedScore>,
     /// What the command line said in place of the job file.
     #[serde(skip_serializing_if = "Option::is_none")]
     overrides: Option<&'a [String]>,
@@ -59,10 +62,12 @@ fn show(session: &Session, args: &Show) -> Result<(u8, Option<JobState>), Error>
     let store = args.store.as_deref();
     let mut shown = look_at_run(session, &args.run, args.element, store, args.history)?;
     let Some(dir) = &shown.dir else {
+        let insight = insight::insight(&shown.tracked, None, Vec::new());
         let answer = ShownRun {
             run: summary::run_answer(&shown.tracked, None),
             attempts: &shown.attempts,
             insight: None,
+            followed_score: summary::followed_score(&shown.tracked, &insight),
             overrides: None,
         };
         let text = summary::to_text(&shown.tracked, None) + &elements::attempts_table(&shown);
@@ -77,6 +82,7 @@ fn show(session: &Session, args: &Show) -> Result<(u8, Option<JobState>), Error>
         run: summary::run_answer(&shown.tracked, Some(dir.path())),
         attempts: &shown.attempts,
         insight: Some(&insight),
+        followed_score: summary::followed_score(&shown.tracked, &insight),
         overrides: Some(&shown.overrides),
     };
     let state = shown.tracked.status.state;

@@ -34,6 +34,8 @@ pub(crate) struct Reading<'a> {
     restarts: u32,
     step_times: Option<StepTimes>,
     clock_epochs: Vec<StatedEpoch>,
+    /// The last announced epoch, if its figures came but not its end; `duration_s` up to the last line.
+    unfinished_epoch: Option<StatedEpoch>,
     evidence: &'a [Evidence],
     bytes: u64,
     lines: u64,
@@ -78,6 +80,7 @@ pub(crate) fn run(output: Output, args: &Timings) -> Result<u8, Error> {
         restarts: progress.restarts,
         step_times: progress.step_times,
         clock_epochs: clocked.filter(|epoch| epoch.duration_s.is_some()).collect(),
+        unfinished_epoch: follower.unfinished(),
         evidence: follower.evidence(),
         bytes,
         lines,
@@ -121,6 +124,13 @@ fn to_text(progress: &Progress, reading: &Reading<'_>, shown: &str) -> String {
         Some(format!("{}: {seconds}", epoch.epoch))
     });
     rows.add_list("epoch times", &timed.take(SHOWN).collect::<Vec<_>>(), ", ");
+    let unfinished = reading.unfinished_epoch.as_ref().map(|last| {
+        let time = last.duration_s.map(|s| format!(" {} so far;", display_seconds(s)));
+        let time = time.unwrap_or_default();
+        let epoch = last.epoch;
+        format!("{epoch}:{time} no line says that it ended (it counts in a run that ends with exit code 0)")
+    });
+    rows.add_known("last epoch", unfinished);
     rows.add_known("last step", progress.last_step_text());
     rows.add_known("step time", progress.step_seconds.map(display_seconds));
     let rate = progress.throughput.as_ref();

@@ -12,7 +12,7 @@ use super::facts::Facts;
 use super::{CheckedForecast, Model, Observation, Priors, Situation};
 use crate::foundation::hash::Hash;
 use crate::foundation::statistics::mean;
-use crate::record::{Forecast, Interval, median};
+use crate::record::{Forecast, Interval, Training, median};
 
 /// Fewer runs than this that were held back say nothing.
 pub const FEWEST: u64 = 10;
@@ -121,6 +121,46 @@ pub struct Evaluation {
     pub evaluated: u64,
     /// The answers.
     pub views: Vec<View>,
+    /// How good the time left was that trainings showed while they ran; empty: none of them showed one.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub left: Vec<LeftErrors>,
+}
+
+/// Errors of the time left of trainings that ran, after a share of their time.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct LeftErrors {
+    /// The share of the run that was over, 0 to 1.
+    pub share: f64,
+    /// Errors of the time left.
+    pub errors: Errors,
+}
+
+/// The time left that was shown a quarter, a half and three quarters into trainings, and what it came to.
+#[derive(Debug, Default)]
+pub struct Left([Vec<(Interval, f64)>; 3]);
+
+impl Left {
+    const SHARES: [f64; 3] = [0.25, 0.5, 0.75];
+
+    /// Looks at a training.
+    pub fn add(&mut self, training: &Training) {
+        for (pairs, share) in self.0.iter_mut().zip(Self::SHARES) {
+            pairs.extend(training.left_after(share));
+        }
+    }
+
+    /// How good it was.
+    #[must_use]
+    pub fn errors(&self) -> Vec<LeftErrors> {
+        let shares = self.0.iter().zip(Self::SHARES);
+        let judged = shares.map(|(pairs, share)| {
+            Some(LeftErrors {
+                share,
+                errors: Errors::from_pairs(pairs)?,
+            })
+        });
+        judged.flatten().collect()
+    }
 }
 
 /// Evaluates the model by the runs themselves: each part of them is forecast from the others. `observations` may come in any order.
@@ -169,6 +209,7 @@ impl Sample {
             views: views
                 .map(|hold_out| view(&observations, hold_out, fit))
                 .into(),
+            left: Vec::new(),
         }
     }
 }

@@ -36,7 +36,8 @@ pub use super::runs::{
 };
 pub use crate::record::{Hardware, Situation, Start, Submitted};
 pub use evaluate::{
-    EVALUATED, Errors, Evaluation, FEWEST, Fit, HoldOut, Judged, Sample, View, evaluate,
+    EVALUATED, Errors, Evaluation, FEWEST, Fit, HoldOut, Judged, Left, LeftErrors, Sample, View,
+    evaluate,
 };
 pub use explanation::{Explanation, LearnedEffect, RatioInterval};
 pub use fitted::Model;

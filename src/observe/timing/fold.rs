@@ -72,6 +72,8 @@ pub(super) struct Fold {
     counts: bool,
     /// When an epoch ended last. Lines that were read at one go have one time.
     ended_ms: Option<u64>,
+    /// When the last line that said something was seen.
+    seen_ms: Option<u64>,
 }
 
 impl Fold {
@@ -101,6 +103,7 @@ impl Fold {
     /// Takes what a line says; `at_ms` is when the line was seen.
     pub(super) fn apply(&mut self, event: Event<'_>, at_ms: Option<u64>) {
         self.counts = false;
+        self.seen_ms = at_ms.or(self.seen_ms);
         if event.says != Says::Validation {
             self.trained.note(&event.facts.metrics);
         }
@@ -466,14 +469,24 @@ impl Fold {
         }
     }
 
-    /// The program ended well: the last epoch that it announced is over if its figures came. Nobody knows when it ended.
-    pub(super) fn ended_well(&mut self) {
-        let is_last = |open: &Open| {
+    /// The last epoch that was announced, if its figures came and nothing says that it is over.
+    fn open_last(&self) -> Option<&Open> {
+        self.open.as_ref().filter(|open| {
             let number = open.epoch + u64::from(self.zero);
             let has_figures = !open.stepped && !open.metrics.is_empty();
             has_figures && self.progress.epochs_announced == Some(number)
-        };
-        if self.open.as_ref().is_some_and(is_last) {
+        })
+    }
+
+    /// Its number, and the seconds from its beginning to the last line that said something.
+    pub(super) fn unfinished(&self) -> Option<(u64, Option<f64>)> {
+        let open = self.open_last()?;
+        Some((open.epoch, clock_seconds(open.began_ms, self.seen_ms, None)))
+    }
+
+    /// The program ended well: the last epoch that it announced is over if its figures came. Nobody knows when it ended.
+    pub(super) fn ended_well(&mut self) {
+        if self.open_last().is_some() {
             self.close(None, None);
         }
     }

@@ -13,6 +13,7 @@ use super::pattern::{self, PatternError};
 use super::prefix;
 use super::screen::Screen;
 use super::stamp;
+use super::stated::StatedEpoch;
 use crate::job::TimingPattern;
 use crate::record::{EpochNumbering, MetricPoint, PointKind, Progress};
 
@@ -182,6 +183,19 @@ impl Follower {
         for speaker in &mut self.speakers {
             speaker.fold.ended_well();
         }
+    }
+
+    /// The last announced epoch, where its figures are the last that came: over only if the program ended well. With the
+    /// seconds up to the last line, where lines have times.
+    #[must_use]
+    pub fn unfinished(&self) -> Option<StatedEpoch> {
+        let speaking = self
+            .speakers
+            .iter()
+            .filter(|speaker| speaker.spoke.is_some());
+        let leader = speaking.min_by_key(|speaker| speaker.order())?;
+        let (epoch, duration_s) = leader.fold.unfinished()?;
+        Some(StatedEpoch { epoch, duration_s })
     }
 
     /// Takes a last line without line end as finished: the output is over.

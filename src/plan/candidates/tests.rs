@@ -140,6 +140,7 @@ fn facts(model: Option<ModelFacts>) -> SiteFacts {
             asked_at_ms: 0,
             accounting: None,
             accounts_memory: None,
+            shares_of_one_gpu: None,
             max_array_index: None,
             max_array_elements: None,
             queues: vec![queue],

@@ -37,6 +37,9 @@ fn full(table: Table) -> Map<String, Value> {
                 let figure = json!({ "mean": 3.0, "median": 2.9, "low": 2.0, "high": 4.0 });
                 json!({ "model": "m", "basis": "alike", "runs": 3, "epoch_seconds": figure, "explored": false })
             }
+            ("followed", _) => {
+                json!({ "run_id": "k3f9a2b7c1d8e4f5", "lines": ["walltime = \"1h\""], "before": { "run_seconds": 9.5 } })
+            }
             ("command", _) => json!(["python", "train.py"]),
             ("software", _) => json!([{ "name": "torch", "version": "2.5.1" }]),
             ("point", _) => json!("step"),
@@ -113,6 +116,7 @@ fn is_derived(table: Table, name: &str) -> bool {
                 "git_commit",
                 "git_branch",
                 "git_dirty",
+                "followed",
                 "software",
             ];
             asked.contains(&name) || other.contains(&name) || name.ends_with("_used")

@@ -5,7 +5,7 @@ use rusqlite::{Row, params};
 use super::error::StoreError;
 use super::open::Store;
 use super::sql::{from_json, run_id, unsigned, word};
-use crate::job::{JobState, SchedulerKind};
+use crate::job::{JobState, RunId, SchedulerKind};
 use crate::record::{ExitStatus, Identity, Past};
 
 /// More starts are not looked at; the newest count.
@@ -37,6 +37,16 @@ const STARTS: &str = "
     ORDER BY run.submitted_at_ms DESC, run.run_id, attempt.element, attempt.attempt LIMIT ?3";
 
 impl Store {
+    /// The last own run of a workload.
+    ///
+    /// # Errors
+    /// As [`Store::list`].
+    pub fn last_of(&self, key: &str) -> Result<Option<RunId>, StoreError> {
+        let sql = "SELECT run_id FROM run WHERE origin IS NULL AND identity IS NOT NULL AND identity ->> 'key' = ?1
+             ORDER BY submitted_at_ms DESC LIMIT 1";
+        Ok(self.rows(sql, [key], run_id)?.pop())
+    }
+
     /// Own runs of a program, or of a workload by its key, and each element of their arrays, in the order in which they were submitted.
     /// The starts of one that was started again are one: it may have gone on from a checkpoint. Those that run now are among them, with
     /// their time so far.

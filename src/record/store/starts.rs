@@ -10,7 +10,7 @@ use super::sql::{from_json, number, run_id, unsigned, word};
 use crate::job::{Framework, JobState, RunId, Workload, is_share};
 use crate::record::{
     Conditions, Epoch, EpochFigures, Forecast, Hardware, Identity, NodeFigures, NodeMeasure,
-    NodeState, Situation, Start, Submitted,
+    NodeState, Progress, Situation, Start, Submitted, Training,
 };
 
 /// Ids of runs that are read at once.
@@ -43,6 +43,17 @@ const STARTS: &str = "
         LEFT JOIN usage ON usage.node = node.id
     WHERE run.id BETWEEN ?1 AND ?2
     ORDER BY run.id, attempt.element, attempt.attempt, node.node, node.step";
+
+/// A row for each epoch of a training that ended well in its first start; its last epoch by its place is its last.
+const TRAININGS: &str = "
+    SELECT node.attempt AS start, node.started_at_ms AS started_at_ms, coalesce(node.epochs_announced, run.epochs) AS planned,
+        node.epochs_completed AS epochs_completed, node.epoch_numbering AS epoch_numbering,
+        timing.epoch AS epoch, timing.ended_at_ms AS ended_at_ms, timing.clock_set AS clock_set
+    FROM node JOIN attempt ON attempt.id = node.attempt JOIN run ON run.id = attempt.run JOIN timing ON timing.node = node.id
+    WHERE node.exit_code = 0 AND node.restarts = 0 AND attempt.attempt = 0 AND planned IS NOT NULL
+        AND node.id = (SELECT best.id FROM node AS best WHERE best.attempt = node.attempt
+            ORDER BY best.epochs_completed DESC, best.id LIMIT 1)
+    ORDER BY node.attempt, timing.place";
 
 /// The GPUs of a node.
 #[derive(Debug)]
@@ -101,6 +112,46 @@ impl Store {
             Ok(())
         })?;
         Ok(forecasts)
+    }
+
+    /// Trainings that ended well, with their epochs, for a judgement of what was forecast of their ends: of each start that was the only
+    /// one the node whose log has most of them.
+    ///
+    /// # Errors
+    /// As [`Store::list`].
+    pub fn each_training(&self, mut each: impl FnMut(Training)) -> Result<(), StoreError> {
+        let mut current: Option<(i64, Training)> = None;
+        self.each_row(TRAININGS, [], |row| {
+            let start: i64 = row.get("start")?;
+            if current.as_ref().is_none_or(|(known, _)| *known != start) {
+                let progress = Progress {
+                    epochs_completed: number(row, "epochs_completed")?,
+                    epoch_numbering: word(row, "epoch_numbering")?,
+                    ..Progress::default()
+                };
+                let next = Training {
+                    started_at_ms: number(row, "started_at_ms")?,
+                    planned: number(row, "planned")?,
+                    progress,
+                };
+                if let Some((_, whole)) = current.replace((start, next)) {
+                    each(whole);
+                }
+            }
+            if let Some((_, training)) = &mut current {
+                training.progress.epochs.push(Epoch {
+                    epoch: number(row, "epoch")?,
+                    ended_at_ms: unsigned(row, "ended_at_ms")?,
+                    clock_set: row.get("clock_set")?,
+                    ..Epoch::default()
+                });
+            }
+            Ok(())
+        })?;
+        if let Some((_, last)) = current {
+            each(last);
+        }
+        Ok(())
     }
 
     /// A GPU of which only slices were used is none beside them.

@@ -197,6 +197,8 @@ columns! {
         git_branch: Optional TEXT from "run.identity ->> '$.git.branch'";
         /// Whether tracked files were changed since that commit.
         git_dirty: Optional FLAG from "run.identity ->> '$.git.dirty'";
+        /// The advice on the run before that it follows, as in `run.json` (`identity.followed`).
+        followed: Optional JSON from "run.identity -> '$.followed'";
         /// The requested account.
         account: Optional TEXT from "run.identity ->> '$.asked.account'";
         /// The requested quality of service.

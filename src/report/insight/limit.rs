@@ -45,6 +45,14 @@ pub struct Limit {
     pub rests_on: Vec<Evidence>,
 }
 
+impl Limit {
+    /// One of the figures that say so.
+    pub(super) fn figure(&self, what: &str) -> Option<f64> {
+        let figure = self.rests_on.iter().find(|figure| figure.what == what);
+        figure.map(|figure| figure.value)
+    }
+}
+
 /// A figure that a limit may rest on; left out where it is not known.
 type Figure = (&'static str, Option<f64>);
 

@@ -28,7 +28,8 @@ pub use view::{NodeView, Request, RunView};
 use serde::Serialize;
 
 use crate::foundation::statistics::{mean, nearest_rank};
-use crate::record::{Progress, median};
+use crate::job::JobState;
+use crate::record::{Progress, Status, Took, median};
 
 /// A figure that something rests on; the unit is the name's suffix.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]
@@ -79,6 +80,27 @@ pub struct Insight {
     pub advice: Vec<Advice>,
     /// What is not known.
     pub unmeasured: Vec<Unmeasured>,
+}
+
+impl Insight {
+    /// What the run took: a steady epoch, and all of it where it completed.
+    #[must_use]
+    pub fn took(&self, status: &Status) -> Took {
+        let epochs = self
+            .timing
+            .as_ref()
+            .and_then(|timing| timing.epochs.as_ref());
+        let whole = status.started_at_ms.zip(status.ended_at_ms);
+        let whole = whole.filter(|_| status.state == JobState::Completed);
+        Took {
+            epoch_seconds: epochs
+                .filter(|epochs| !epochs.is_warmup)
+                .map(|epochs| epochs.median_seconds),
+            run_seconds: whole
+                .and_then(|(from, to)| to.checked_sub(from))
+                .map(|ms| real(ms) / 1000.0),
+        }
+    }
 }
 
 /// Derives all that can be from `view`.

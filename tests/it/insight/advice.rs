@@ -6,7 +6,7 @@ use dlrun::record::{Activity, Pattern, PatternKind, Phase, PhaseTime};
 use dlrun::report::insight::{AdviceKind, LimitKind};
 
 use super::case::{Case, GIB, Load};
-use super::{advises, limits, paste};
+use super::{advises, limits, paste, saves};
 
 const HOUR: u64 = 3600;
 
@@ -28,6 +28,8 @@ fn a_run_that_asked_for_too_much_is_told_what_it_needs() {
         Some("memory = \"12GiB\"")
     );
     assert_eq!(paste(&insight, AdviceKind::Cpus), Some("cpus_per_task = 3"));
+    let [cpus, memory] = [AdviceKind::Cpus, AdviceKind::Memory].map(|kind| saves(&insight, kind));
+    assert_eq!((cpus, memory), (Some(0.0), None));
     assert_eq!(insight.advice.len(), 3, "{:?}", insight.advice);
     assert_eq!(insight.unmeasured, []);
     let memory = insight
@@ -95,6 +97,8 @@ fn gpus_that_wait_for_busy_cpus_want_more_of_them() {
         paste(&insight, AdviceKind::Cpus),
         Some("cpus_per_task = 16")
     );
+    assert!((saves(&insight, AdviceKind::Cpus).expect("some") - 0.6).abs() < 1e-3);
+    assert!(insight.advice[0].text.ends_with("; up to 60 % less time"));
     // As many as the machine has, and no more.
     let mut full = Case::new(HOUR, &load);
     full.record().host.cpus = Some(12);
@@ -137,6 +141,7 @@ fn gpus_that_wait_for_storage_want_a_faster_one_and_keep_their_cache() {
         paste(&common, AdviceKind::Storage),
         Some("prefer = \"ssd\"")
     );
+    assert!((saves(&common, AdviceKind::Storage).expect("some") - 0.4).abs() < 1e-3);
     assert!(!advises(&common, AdviceKind::Memory));
     assert!(!advises(&common, AdviceKind::Cpus));
     for none_better in [on(Some(StorageClass::Ssd)), on(None)] {

@@ -27,6 +27,12 @@ fn paste(insight: &Insight, kind: AdviceKind) -> Option<&str> {
     advice.paste.as_deref()
 }
 
+/// What following it saves at most.
+fn saves(insight: &Insight, kind: AdviceKind) -> Option<f64> {
+    let advice = insight.advice.iter().find(|advice| advice.kind == kind)?;
+    advice.saves_at_most
+}
+
 /// True where something is advised on this.
 fn advises(insight: &Insight, kind: AdviceKind) -> bool {
     insight.advice.iter().any(|advice| advice.kind == kind)

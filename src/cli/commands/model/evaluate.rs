@@ -37,6 +37,7 @@ pub(crate) fn run(session: &Session, args: &ModelEvaluate) -> Result<u8, Error> 
     });
     let mut evaluation = evaluate(judging, &priors);
     evaluation.views.push(judged.submitted());
+    evaluation.left = source.left()?.errors();
     let counted = source.finish(observations)?;
     drop(display);
     let path = source.store.path().to_string_lossy();

@@ -3,7 +3,7 @@
 use crate::app::times::local_time;
 use crate::cli::forecast::count;
 use crate::cli::table::headed;
-use crate::learn::model::{Evaluation, Head, HoldOut, RatioInterval};
+use crate::learn::model::{Errors, Evaluation, Head, HoldOut, LeftErrors, RatioInterval};
 
 /// An error of a logarithm as people read it: `4 %`, `2.1 times`.
 pub(super) fn off(error_ln: f64) -> String {
@@ -63,6 +63,17 @@ pub(super) fn of_head(head: &Head) -> String {
     evaluation.map_or_else(String::new, |evaluation| evaluated(&evaluation))
 }
 
+fn row(question: String, what: &str, errors: &Errors) -> [String; 6] {
+    [
+        question,
+        what.to_owned(),
+        errors.runs.to_string(),
+        percent(errors.mean_error_ratio),
+        off(errors.median_error_ln),
+        percent(errors.coverage_ratio),
+    ]
+}
+
 /// A row for each question and figure, and why others have none.
 pub(super) fn evaluated(evaluation: &Evaluation) -> String {
     let (timed, sample) = (evaluation.timed, evaluation.evaluated);
@@ -93,17 +104,15 @@ pub(super) fn evaluated(evaluation: &Evaluation) -> String {
             ("the run", view.total),
             ("memory", view.memory),
         ] {
-            rows.extend(errors.map(|errors| {
-                [
-                    question.to_owned(),
-                    what.to_owned(),
-                    errors.runs.to_string(),
-                    percent(errors.mean_error_ratio),
-                    off(errors.median_error_ln),
-                    percent(errors.coverage_ratio),
-                ]
-            }));
+            rows.extend(errors.map(|errors| row(question.to_owned(), what, &errors)));
         }
+    }
+    for LeftErrors { share, errors } in &evaluation.left {
+        rows.push(row(
+            format!("a running job after {:.0} %", share * 100.0),
+            "the time left",
+            errors,
+        ));
     }
     if !rows.is_empty() {
         let heads = [

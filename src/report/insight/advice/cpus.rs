@@ -2,7 +2,7 @@
 
 use super::memory::{memory_line, needed, room, with_headroom};
 use super::{Advice, AdviceKind, Case, NodeUsed, Request, real};
-use crate::report::insight::limit::LimitKind;
+use crate::report::insight::limit::{Limit, LimitKind};
 use crate::report::insight::threshold::{CPUS_LOW, HEADROOM};
 
 pub(super) fn rule(case: &Case<'_>) -> Option<Advice> {
@@ -11,7 +11,7 @@ pub(super) fn rule(case: &Case<'_>) -> Option<Advice> {
     let waits = case.limit(&[LimitKind::Quota, LimitKind::Cpus]);
     let has_gpus = case.used.gpus_allocated > case.used.gpus_idle;
     if let Some(limit) = waits.filter(|limit| limit.kind == LimitKind::Quota || has_gpus) {
-        return more(case, request, &limit.text);
+        return more(case, request, limit);
     }
     let asked = request.cpus_per_task.filter(|asked| *asked > 1)?;
     let high = case.most(NodeUsed::cpus_busy_high)?;
@@ -36,10 +36,12 @@ pub(super) fn rule(case: &Case<'_>) -> Option<Advice> {
     }
     let text = format!("{high:.1} of {given:.0} CPUs of a node were busy at the 95th percentile");
     let rests_on = [("cpus_busy_p95", high), ("cpus_asked", given)];
-    Some(Advice::new(AdviceKind::Cpus, text, &rests_on).pasting("resources", paste))
+    let advice = Advice::new(AdviceKind::Cpus, text, &rests_on).pasting("resources", paste);
+    Some(advice.saving(Some(0.0)))
 }
 
-fn more(case: &Case<'_>, request: &Request, why: &str) -> Option<Advice> {
+fn more(case: &Case<'_>, request: &Request, limit: &Limit) -> Option<Advice> {
+    let why = &limit.text;
     let tasks = f64::from(request.tasks_per_node.max(1));
     let given = case.most(|node| node.cpus_allocated)?;
     let nodes = case.view.nodes.iter();
@@ -58,8 +60,16 @@ fn more(case: &Case<'_>, request: &Request, why: &str) -> Option<Advice> {
     if memory.is_some_and(|memory| memory > real(room(case))) {
         return None;
     }
-    let advice = Advice::new(AdviceKind::Cpus, why.to_owned(), &rests_on);
-    Some(advice.pasting("resources", format!("cpus_per_task = {each}")))
+    // The time in which the quota held it back, or in which its GPUs did not work.
+    let waits = match limit.kind {
+        LimitKind::Quota => limit.figure("cpu_throttled_ratio"),
+        _ => limit
+            .figure("gpu_busy_percent")
+            .map(|busy| 1.0 - busy / 100.0),
+    };
+    let advice = Advice::new(AdviceKind::Cpus, why.clone(), &rests_on);
+    let advice = advice.pasting("resources", format!("cpus_per_task = {each}"));
+    Some(advice.saving(waits))
 }
 
 #[expect(

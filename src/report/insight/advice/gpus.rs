@@ -50,7 +50,7 @@ pub(super) fn rule(case: &Case<'_>) -> Option<Advice> {
     });
     let advice = Advice::new(AdviceKind::Gpus, text, &rests_on);
     Some(match paste {
-        Some(line) => advice.pasting("resources", line),
+        Some(line) => advice.pasting("resources", line).saving(Some(0.0)),
         None => advice,
     })
 }

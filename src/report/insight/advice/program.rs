@@ -20,6 +20,7 @@ pub(super) fn storage(case: &Case<'_>) -> Option<Advice> {
             let line = format!("prefer = \"{}\"", StorageClass::Ssd.as_str());
             advice(format!("{}; its storage is of class `{class}`", limit.text))
                 .pasting("storage", line)
+                .saving(limit.figure("io_wait_ratio"))
         }
         None => advice(format!(
             "{}: read the data from a faster storage, in fewer and larger files",
