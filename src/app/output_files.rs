@@ -1,6 +1,6 @@
 //! Which files hold the output of a run: the job's, the nodes' own, those of the elements of an array.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use crate::app::error::{Error, failure};
 use crate::app::track::{Tracked, output_path};
@@ -99,6 +99,12 @@ pub(crate) fn outputs(
     }
 }
 
+/// Whether two paths lead to the same file: `jobs/../out` is `out`, where no link lies between.
+fn is_same(one: &Path, other: &Path) -> bool {
+    let resolved = |path: &Path| path.canonicalize().unwrap_or_else(|_| path.to_owned());
+    one == other || resolved(one) == resolved(other)
+}
+
 fn of_nodes(
     element: Option<u32>,
     output: Option<PathBuf>,
@@ -124,7 +130,7 @@ fn of_nodes(
         let Some(path) = record.output.as_ref().map(PathBuf::from) else {
             continue;
         };
-        if files.iter().all(|known| known.path != path) {
+        if files.iter().all(|known| !is_same(&known.path, &path)) {
             files.push(OutputFile {
                 element,
                 node: Some(record.key.node.clone()),

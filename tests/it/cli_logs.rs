@@ -23,6 +23,16 @@ fn output_is_printed_byte_for_byte_from_any_directory() {
 }
 
 #[test]
+fn output_of_a_working_directory_with_two_dots_is_printed_once() {
+    let env = TestEnv::new();
+    let more = "workdir = \"..\"\noutput = \"dots.out\"";
+    let id = env.submit(&env.job("echo hello", more));
+    let _ = env.dlrun(["wait", &id]).run().code(0);
+    let text = env.dlrun(["logs", &id]).run().code(0).text();
+    assert_eq!(text, "hello\n");
+}
+
+#[test]
 fn last_lines_are_counted_from_the_end() {
     let env = TestEnv::new();
     let id = env.submit(&env.job("seq 1 30000; printf 'no end'", ""));

@@ -4,11 +4,12 @@ use serde::Serialize;
 
 use super::threshold::{
     CPUS_BUSY, GPU_BUSY, GPU_LOW, IO_READ, IO_WAIT, MEM_WAIT, ONE_CPU_LEAST, ONE_CPU_MOST,
-    QUOTA_WAIT,
+    OTHERS_BUSY, QUOTA_WAIT,
 };
 use super::used::NodeUsed;
-use super::{Evidence, Window, unlike};
+use super::{Evidence, Window, real, unlike};
 use crate::foundation::named_enum;
+use crate::record::NodeRecord;
 
 named_enum! {
     /// What a run waited for.
@@ -17,6 +18,8 @@ named_enum! {
     pub enum LimitKind {
         /// The CPU quota of its cgroup.
         Quota = "quota",
+        /// Other processes kept the CPUs busy that it might use.
+        Others = "others",
         /// Memory: its tasks waited for pages.
         Memory = "memory",
         /// Its GPUs are busy: compute-bound.
@@ -63,6 +66,8 @@ struct Seen<'a> {
     /// CPUs that it kept busy, and that it could keep busy.
     busy: Option<f64>,
     cpus: Option<f64>,
+    /// CPUs that other processes kept busy, of all that the node has; `None`: it may not use all of them, or nobody knows.
+    others: Option<(f64, f64)>,
     /// Mean utilisation of its GPUs, in percent.
     gpu: Option<f64>,
     /// That its GPUs waited, as the beginning of a sentence; empty without GPUs.
@@ -92,7 +97,19 @@ impl Seen<'_> {
         ]
     }
 
-    /// A quota or memory that held it up, whatever else it did.
+    /// Other processes took CPUs that it might use, and hardly any was free.
+    fn others(&self) -> Option<Limit> {
+        let ((others, cpus), busy) = self.others.zip(self.busy)?;
+        let took = others * 100.0 >= OTHERS_BUSY * cpus;
+        let is_full = (others + busy) * 100.0 >= CPUS_BUSY * cpus;
+        let text = format!(
+            "other processes kept {others:.1} of the node's {cpus:.0} CPUs busy, and it {busy:.1}"
+        );
+        let figures = [("others_cpus_busy", Some(others)), ("cpus_busy", self.busy)];
+        (took && is_full).then(|| self.limit(LimitKind::Others, text, &figures))
+    }
+
+    /// A quota, other processes or memory that held it up, whatever else it did.
     fn held_up(&self) -> impl Iterator<Item = Limit> {
         let (quota, memory) = (self.window.cpu_throttled_ratio, self.window.mem_wait_ratio);
         let quota = quota
@@ -117,7 +134,7 @@ impl Seen<'_> {
                 );
                 self.limit(LimitKind::Memory, text, &[("mem_wait_ratio", Some(ratio))])
             });
-        quota.into_iter().chain(memory)
+        quota.into_iter().chain(self.others()).chain(memory)
     }
 
     fn storage(&self) -> Option<Limit> {
@@ -168,7 +185,7 @@ impl Seen<'_> {
 }
 
 /// What limited the run on a node of which there are samples enough; what says most is first. Empty where nothing did.
-fn limits(node: &NodeUsed, cpus: Option<f64>) -> Vec<Limit> {
+fn limits(node: &NodeUsed, record: &NodeRecord) -> Vec<Limit> {
     let Some(sampled) = &node.sampled else {
         return Vec::new();
     };
@@ -178,7 +195,8 @@ fn limits(node: &NodeUsed, cpus: Option<f64>) -> Vec<Limit> {
         node,
         window,
         busy: window.cpus_busy.map(|busy| busy.mean),
-        cpus,
+        cpus: cpus_of(node, record),
+        others: others(record),
         gpu,
         waits: waits.unwrap_or_default(),
     };
@@ -205,9 +223,11 @@ fn limits(node: &NodeUsed, cpus: Option<f64>) -> Vec<Limit> {
 }
 
 /// The limits of all nodes, those of one kind but once: of the first node that has it.
-pub(super) fn limits_of(nodes: &[(&NodeUsed, Option<f64>)]) -> Vec<Limit> {
+pub(super) fn limits_of<'a>(
+    nodes: impl Iterator<Item = (&'a NodeUsed, &'a NodeRecord)>,
+) -> Vec<Limit> {
     let mut found: Vec<Limit> = Vec::new();
-    for limit in nodes.iter().flat_map(|(node, cpus)| limits(node, *cpus)) {
+    for limit in nodes.flat_map(|(node, record)| limits(node, record)) {
         if found.iter().all(|known| known.kind != limit.kind) {
             found.push(limit);
         }
@@ -215,8 +235,16 @@ pub(super) fn limits_of(nodes: &[(&NodeUsed, Option<f64>)]) -> Vec<Limit> {
     found
 }
 
+/// CPUs that other processes kept busy, and those of the node, where the run may use all of them: what others do on theirs does not
+/// slow a run that is confined to a part.
+fn others(record: &NodeRecord) -> Option<(f64, f64)> {
+    let (others, cpus) = record.conditions.others_cpus_busy.zip(record.host.cpus)?;
+    let cpus = real(cpus);
+    (unlike::effective_cpus(record)? >= cpus).then_some((others, cpus))
+}
+
 /// CPUs that a node's command could keep busy: not more than it was given.
-pub(super) fn cpus_of(node: &NodeUsed, record: &crate::record::NodeRecord) -> Option<f64> {
+fn cpus_of(node: &NodeUsed, record: &NodeRecord) -> Option<f64> {
     match (unlike::effective_cpus(record), node.cpus_allocated) {
         (Some(effective), Some(allocated)) => Some(effective.min(allocated)),
         (effective, allocated) => effective.or(allocated),

@@ -111,15 +111,8 @@ pub fn derive(view: &RunView<'_>) -> Insight {
     let mut unmeasured = unmeasured(view, timing.as_ref());
     let limits = match advice::enough_to_limit(&used) {
         Ok(()) => {
-            let cpus =
-                |(node, view): (&'_ NodeUsed, &NodeView<'_>)| limit::cpus_of(node, view.record);
-            let nodes: Vec<_> = used
-                .nodes
-                .iter()
-                .zip(&view.nodes)
-                .map(|pair| (pair.0, cpus(pair)))
-                .collect();
-            limit::limits_of(&nodes)
+            let records = view.nodes.iter().map(|node| node.record);
+            limit::limits_of(used.nodes.iter().zip(records))
         }
         Err(why) => {
             unmeasured.push(Unmeasured {

@@ -54,5 +54,6 @@ thresholds! {
     IDLE_SECONDS = 600.0 "s", "A program that does nothing for this long is reported.", "our choice; sites warn after 15 to 60 min";
     STARTUP_SHARE = 20.0 "%", "So is a start-up that takes this share of the time.", "our choice";
     CHECKPOINT_SHARE = 10.0 "%", "And checkpoints that take this share.", "our choice";
+    OTHERS_BUSY = 25.0 "%", "Other processes are the limit if they kept this share of the node's CPUs busy, and with the run `CPUS_BUSY` of them.", "our choice";
     QUOTA_WAIT = 10.0 "%", "The quota is the limit if it throttled the run for this share of the time.", "our choice";
 }

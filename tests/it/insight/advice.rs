@@ -199,6 +199,22 @@ fn a_quota_is_reported() {
 }
 
 #[test]
+fn other_processes_that_took_its_cpus_are_reported() {
+    for (others, allowed, expected) in [
+        (50.0, None, vec![LimitKind::Others]),
+        (10.0, None, vec![]),
+        (50.0, Some(8), vec![]),
+    ] {
+        let mut case = Case::new(HOUR, &Load::new(3.0, 50 * GIB));
+        let record = case.record();
+        (record.host.cpus, record.host.cpus_allowed) = (Some(64), allowed);
+        record.conditions.others_cpus_busy = Some(others);
+        record.conditions.cpus_effective = None;
+        assert_eq!(limits(&case.insight()), expected, "{others} {allowed:?}");
+    }
+}
+
+#[test]
 fn memory_that_was_too_little_is_raised_within_what_the_node_has() {
     let load = Load::new(7.0, 60 * GIB);
     let killed = |asked: u64| {
