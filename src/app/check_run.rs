@@ -104,7 +104,7 @@ pub(crate) fn run(session: &Session, job: &mut Job) -> Result<RunChecked, Error>
     job.build_image(session)?;
     turn_into_check(&mut job.plan);
     interrupt::take();
-    let (record, _) = submit(session, job, new_run_id()?)?;
+    let (record, _) = submit(session, job, new_run_id()?, false)?;
     session.note(&format!("checking on the nodes with run {}", record.run_id));
     let mut tracker = Tracker::open(session)?;
     let watched = Watched::new(&record, &job.plan);

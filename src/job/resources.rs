@@ -11,7 +11,7 @@ use super::depend::{Dependency, DependencyKind};
 use super::gpus::{SHARES, gpus_on_node};
 use super::mail::{Mail, MailEvent, address_problem};
 use super::spec::{Asked, NodeCount};
-use crate::foundation::diagnostic::{Problem, nearest};
+use crate::foundation::diagnostic::Problem;
 use crate::foundation::toml_keys::keys;
 use crate::foundation::toml_keys::{
     Kind, Table, boolean, count, decimal, list, object, parsed, values,
@@ -260,13 +260,13 @@ fn gpus() -> Kind<String> {
     })
 }
 
-/// The share that a type of GPU was meant to be: `shards`, `Shard`, `MPS`.
+/// The share that a type of GPU was meant to be: `shards`, `Shard`, `MPS`. Whatever else is near may be a type.
 fn misspelt_share(kind: &str) -> Option<&'static str> {
-    let by_case = SHARES
-        .into_iter()
-        .find(|share| share.eq_ignore_ascii_case(kind));
-    // Of three letters, as `mps` has, many types of GPUs are one away.
-    let meant = by_case.or_else(|| nearest(kind, ["shard"]))?;
+    let singular = match kind.to_ascii_lowercase().as_str() {
+        "shards" => "shard".to_owned(),
+        other => other.to_owned(),
+    };
+    let meant = SHARES.into_iter().find(|share| *share == singular)?;
     (meant != kind).then_some(meant)
 }
 

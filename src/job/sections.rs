@@ -269,6 +269,7 @@ keys! {
         /// Training samples of one epoch.
         samples: Option<u64> = optional(number(1..=MAX_COUNT)),
         /// Floating-point operations of the forward pass of one sample; a multiplication with its addition counts as two.
+        [serde(default, skip_serializing_if = "Option::is_none")]
         flops_per_sample: Option<u64> = optional(number(1..=MAX_COUNT)),
         /// Samples of one step, over all workers.
         batch_size: Option<u64> = optional(number(1..=MAX_COUNT)),

@@ -19,7 +19,7 @@ const MAX_CANDIDATES: usize = 1000;
 /// An interval whose upper end is this many times its lower end says nothing that a choice could go by.
 const OPEN: f64 = 1e4;
 /// How the reason begins why nothing is forecast of a job that is too far from all runs.
-pub(crate) const UNLIKE: &str = "it is unlike the runs that were learned from";
+pub(crate) const UNLIKE: &str = "it is too far from the recorded runs";
 
 /// Up to this many sizes, each is a candidate; beyond that the powers of two and the largest.
 const MAX_SIZES: u32 = 32;

@@ -358,7 +358,6 @@ mod tests {
             asked_at_ms: 0,
             accounting: None,
             accounts_memory: None,
-            shares_of_one_gpu: None,
             max_array_index: None,
             max_array_elements: None,
             queues: vec![queue],

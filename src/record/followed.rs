@@ -27,6 +27,9 @@ pub struct Took {
     /// The whole run, in seconds, where it completed.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub run_seconds: Option<f64>,
+    /// Whether it lost a process for want of memory.
+    #[serde(default, skip_serializing_if = "super::is_default")]
+    pub oom_killed: bool,
 }
 
 /// What came of advice that was followed.
@@ -61,6 +64,7 @@ impl Followed {
             .filter(|_| self.saves_at_most.is_some());
         let (walltime, memory) = (self.has("walltime"), self.has("memory"));
         let suffices = match state {
+            JobState::Completed if memory && took.oom_killed => Some(false),
             JobState::Completed if walltime || memory => Some(true),
             JobState::Timeout if walltime => Some(false),
             JobState::OutOfMemory if memory => Some(false),
@@ -118,6 +122,7 @@ mod tests {
             before: Took {
                 epoch_seconds: Some(20.0),
                 run_seconds: Some(100.0),
+                oom_killed: false,
             },
         }
     }
@@ -134,10 +139,12 @@ mod tests {
         let epochs = Took {
             epoch_seconds: Some(17.0),
             run_seconds: Some(99.0),
+            ..Took::default()
         };
         let whole = Took {
             epoch_seconds: None,
             run_seconds: Some(110.0),
+            ..Took::default()
         };
         let completed = JobState::Completed;
         assert_eq!(
@@ -169,6 +176,12 @@ mod tests {
             "predicted to suffice, and did not"
         );
         assert_eq!(shown(JobState::Failed), "predicted to suffice");
+        let killed = Took {
+            oom_killed: true,
+            ..Took::default()
+        };
+        let score = limits.score(killed, JobState::Completed);
+        assert_eq!(score.expect("it is over").suffices, Some(false));
         let only_memory = followed(&["memory = \"24GiB\""], None);
         let score = only_memory
             .score(Took::default(), JobState::Timeout)

@@ -103,7 +103,13 @@ fn by_epochs(progress: &Progress, planned: u64, now_ms: u64) -> Option<ExpectedE
     let drift = (Spread::of(second)?.mean - Spread::of(first)?.mean).abs();
     let count = real(pitches.len() as u64);
     let deviation = spread.deviation?.hypot(LEAST_DEVIATION * spread.mean);
-    let by_chance = quick_t95(count - 1.0) * deviation * (left + left * left / count).sqrt();
+    // `quick_t95` holds from two degrees of freedom on.
+    let t95 = if pitches.len() == 2 {
+        6.314
+    } else {
+        quick_t95(count - 1.0)
+    };
+    let by_chance = t95 * deviation * (left + left * left / count).sqrt();
     let range = by_chance + drift * left;
     // The epoch that runs has had some of its time; one that takes far longer than all before says that the pace is another now.
     let begun = real(now_ms.saturating_sub(last_ms)) / 1e3;
@@ -182,10 +188,10 @@ mod tests {
 
     #[test]
     fn even_epochs_end_when_the_rest_has_run() {
-        // Two that took 10 s, give or take 5 %, of which 47 are left: 2.9 times 0.5 s times the root of 47 + 47 x 47 / 2.
-        assert_eq!(ends(&progress(1, &[30, 40, 50])), Some((471, 520, 568)));
+        // Two that took 10 s, give or take 5 %, of which 47 are left: 6.3 times 0.5 s times the root of 47 + 47 x 47 / 2.
+        assert_eq!(ends(&progress(1, &[30, 40, 50])), Some((412, 520, 627)));
         // The second start of a run.
-        assert_eq!(ends(&progress(41, &[30, 40, 50])), Some((111, 120, 128)));
+        assert_eq!(ends(&progress(41, &[30, 40, 50])), Some((102, 120, 137)));
         // The more are known, the narrower.
         let many: Vec<u64> = (3..=20).map(|end| end * 10).collect();
         assert_eq!(ends(&progress(1, &many)), Some((511, 520, 528)));

@@ -99,7 +99,10 @@ fn memory_forecast(run: &Run) -> Option<String> {
     let of_node = |node: &crate::report::Node| {
         let forecast = node.record.progress.memory_forecast.as_ref()?;
         let ahead = forecast.lasting_text(utc).filter(|_| run.is_going_on());
-        let text = ahead.unwrap_or_else(|| forecast.scored_text(utc));
+        // Of one that is over and still says when, nobody knows whether it came so.
+        let is_known = forecast.exceeds.is_none() || forecast.exceeded_at_ms.is_some();
+        let scored = || is_known.then(|| forecast.scored_text(utc));
+        let text = ahead.or_else(scored)?;
         Some(match run.nodes.len() {
             1 => text,
             _ => format!("{}: {text}", node.record.key.node),
@@ -379,6 +382,9 @@ mod tests {
             Some(ahead)
         );
         run.status.state = JobState::Completed;
+        assert_eq!(value(&of_run(&run), "memory forecast"), None);
+        forecast.exceeds = None;
+        run.nodes[0].record.progress.memory_forecast = Some(forecast.clone());
         let over = value(&of_run(&run), "memory forecast");
         assert!(over.is_some_and(|text| text.ends_with("at 2025-11-20 15:26:40 UTC; it did not")));
         forecast.exceeded_at_ms = Some(BEGIN_MS + 2_500_000);

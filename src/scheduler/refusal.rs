@@ -301,7 +301,6 @@ mod tests {
             asked_at_ms: 0,
             accounting: None,
             accounts_memory: None,
-            shares_of_one_gpu: None,
             max_array_index: Some(1000),
             max_array_elements: None,
             queues: vec![queue("batch", 168), queue("debug", 1)],

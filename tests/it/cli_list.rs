@@ -234,7 +234,7 @@ fn damaged_or_lost_index_is_made_anew_from_the_records() {
         .dlrun(["list", "--reindex"])
         .run()
         .code(0)
-        .warns("had other columns than this dlrun writes; it is kept as")
+        .warns("does not match this version of dlrun; it is kept as")
         .says("kept");
     assert!(env.state().join("dlrun.db.damaged").exists());
     let again = env.dlrun(["list", "--reindex"]).run().code(0);

@@ -112,6 +112,58 @@ fn where_most_runs_are_disturbed_the_next_is_expected_to_be() {
     assert!(undisturbed > 3.0, "{undisturbed}");
 }
 
+#[test]
+fn short_runs_of_one_epoch_do_not_outvote_long_ones() {
+    let mut all = runs(&[(4, 60.0), (6, 180.0)]);
+    let short = all.iter_mut().skip(4);
+    short.for_each(|run| run.doubts.warm_up = true);
+    let forecast = fit(all).forecast(&situation("cnn", "none", 2.0));
+    let predicted = forecast.epoch_seconds.expect("epochs");
+    assert!(
+        predicted.low < 60.0 && predicted.median < 90.0,
+        "{predicted:?}"
+    );
+    assert_eq!(forecast.shift, None);
+}
+
+#[test]
+fn a_shift_of_one_workload_is_seen_beside_noisy_ones() {
+    let mut dice = Dice::new(3);
+    let mut all = runs(&[(20, 60.0), (6, 88.8)]);
+    for network in ["rnn", "gan"] {
+        all.extend((0..20).map(|at| Observation {
+            at_ms: 1_790_000_000_000 + 60_000 * at,
+            ..known(
+                &situation(network, "none", 2.0),
+                60.0 * dice.normal(0.4).exp(),
+            )
+        }));
+    }
+    let forecast = fit(all).forecast(&situation("cnn", "none", 2.0));
+    assert_eq!(forecast.shift.map(|shift| shift.runs), Some(6));
+}
+
+#[test]
+fn operations_that_are_declared_later_change_no_forecast() {
+    let asked = situation("cnn", "none", 2.0);
+    let mut declared = asked.clone();
+    declared.workload.flops_per_sample = Some(8_000_000_000);
+    let median = |some: usize, asked| {
+        let mut all = runs(&[(8, 60.0)]);
+        let later = all.iter_mut().rev().take(some);
+        later.for_each(|run| run.situation.workload.flops_per_sample = Some(8_000_000_000));
+        fit(all)
+            .forecast(asked)
+            .epoch_seconds
+            .expect("epochs")
+            .median
+    };
+    for (some, asked) in [(0, &declared), (3, &declared), (3, &asked), (8, &asked)] {
+        let median = median(some, asked);
+        assert!((median / 60.0).ln().abs() < 0.03, "{some}: {median}");
+    }
+}
+
 /// Sessions: all runs of an hour are some per cent slower or quicker.
 #[test]
 fn intervals_hold_in_the_order_of_time_where_hours_differ() {

@@ -46,7 +46,6 @@ fn model(asked_at_ms: u64) -> SiteModel {
         asked_at_ms,
         accounting: Some(false),
         accounts_memory: None,
-        shares_of_one_gpu: None,
         max_array_index: Some(1000),
         max_array_elements: None,
         queues: vec![

@@ -91,7 +91,6 @@ mod tests {
             asked_at_ms: 0,
             accounting: Some(false),
             accounts_memory: None,
-            shares_of_one_gpu: None,
             max_array_index: None,
             max_array_elements: None,
             queues: vec![

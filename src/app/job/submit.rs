@@ -29,15 +29,17 @@ pub(crate) fn new_run_id() -> Result<RunId, Error> {
     Ok(RunId::of_owner(bits, kernel_uid()))
 }
 
-/// Submits a job under an id that the caller has made, and takes it into the index.
+/// Submits a job under an id that the caller has made, and takes it into the index. `advised`: whether to look for advice on the run
+/// before that it follows, which reads that run's samples.
 pub(crate) fn submit(
     session: &Session,
     job: &Job,
     run_id: RunId,
+    advised: bool,
 ) -> Result<(RunRecord, RunDir), Error> {
     let script = script::render_for_run(&job.plan, &run_id);
     let state = session.state()?;
-    let (record, run) = hand_over(session, &state, job, &script, run_id)?;
+    let (record, run) = hand_over(session, &state, job, &script, run_id, advised)?;
     add_to_index(session, &state, &record);
     Ok((record, run))
 }
@@ -78,6 +80,7 @@ fn hand_over(
     job: &Job,
     script: &str,
     run_id: RunId,
+    advised: bool,
 ) -> Result<(RunRecord, RunDir), Error> {
     let plan = &job.plan;
     let scheduler = session.scheduler(plan.scheduler)?;
@@ -86,7 +89,7 @@ fn hand_over(
     if let Some(identity) = &mut record.identity {
         identity.git = revision(code_dir(identity, &record.workdir));
     }
-    let followed = followed(session, &record, plan);
+    let followed = advised.then(|| followed(session, &record, plan)).flatten();
     if let Some(identity) = &mut record.identity {
         identity.followed = followed;
     }

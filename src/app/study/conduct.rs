@@ -244,7 +244,7 @@ impl<'a, W: Work> Conductor<'a, W> {
             slot,
             run_id: run_id.clone(),
         })?;
-        match submit::submit(self.session, &job, run_id.clone()) {
+        match submit::submit(self.session, &job, run_id.clone(), false) {
             Ok((record, _)) => {
                 let watched = Watched::new(&record, &job.plan);
                 self.flights.push(Flight::new(slot, begun_at_ms, watched));

@@ -151,7 +151,10 @@ impl<'a> Optuna<'a> {
         let settings = &self.session.settings;
         let (root, interpreter) = (settings.python_env_dir(), settings.python_interpreter());
         let requirements = root.join(self.requirements());
-        if requirements.exists() {
+        // One with the packages of another dlrun is made again.
+        let is_ours = std::fs::read_to_string(&requirements)
+            .is_ok_and(|text| text == self.packages.replace(' ', "\n"));
+        if is_ours {
             let facts = python::inspect(&requirements, interpreter, &root)?;
             if facts.ready {
                 return Ok(Some(facts.dir.join(PYTHON)));

@@ -30,11 +30,7 @@ impl Tracker<'_> {
     pub(crate) fn reindex(&mut self) -> Result<usize, Error> {
         if !self.store.has_own_columns()? {
             let path = self.store.path().to_owned();
-            self.store = replaced(
-                self.session,
-                &path,
-                "had other columns than this dlrun writes",
-            )?;
+            self.store = replaced(self.session, &path, "does not match this version of dlrun")?;
         }
         self.store.write(|writer| writer.clear())?;
         // Before the runs, which would all change else.

@@ -35,7 +35,7 @@ pub(crate) fn run(session: &Session, args: &Submit) -> Result<u8, Error> {
     show_choices(session, &job.plan);
     prepare(session, &job)?;
     job.build_image(session)?;
-    let (record, run) = submit(session, &job, new_run_id()?)?;
+    let (record, run) = submit(session, &job, new_run_id()?, true)?;
     let Some(how) = args.wait else {
         return show_submitted(session, &record, run.path());
     };

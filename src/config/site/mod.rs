@@ -40,9 +40,6 @@ pub struct SiteModel {
     /// Whether jobs are given memory by what they ask for; `None`: not known.
     #[serde(default)]
     pub accounts_memory: Option<bool>,
-    /// Whether all shares of a job on a node are of one GPU; `None`: not known.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub shares_of_one_gpu: Option<bool>,
     /// The largest index that a job array may have.
     pub max_array_index: Option<u32>,
     /// The most elements that a job array may have, whatever their indexes.

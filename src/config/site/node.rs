@@ -9,8 +9,8 @@ use crate::job::SHARES;
 /// The key of something of which a kind of node has too little, and what it is: `64 CPUs`, `2 GPUs of type v100`.
 type Lack = (&'static str, String);
 
-/// All that a kind of node lacks for a job; `one_gpu`: all its shares are of one GPU.
-fn lacks(node: &NodeType, wanted: &Wanted<'_>, one_gpu: bool) -> Vec<Lack> {
+/// All that a kind of node lacks for a job.
+fn lacks(node: &NodeType, wanted: &Wanted<'_>) -> Vec<Lack> {
     let mut lacks = Vec::new();
     let mut lack = |key, what: String| lacks.push((key, what));
     let cpus = wanted.cpus_per_node();
@@ -28,11 +28,6 @@ fn lacks(node: &NodeType, wanted: &Wanted<'_>, one_gpu: bool) -> Vec<Lack> {
         .filter(|(kind, count)| gpus_of(node, *kind) < u64::from(*count))
     {
         lack("gpus_per_node", shown_gpus(gpus));
-    } else if let Some(gpus) = wanted.gpus().filter(|(kind, count)| {
-        let most = most_of_one_gpu(node, *kind).filter(|_| one_gpu);
-        most.is_some_and(|most| *count > most)
-    }) {
-        lack("gpus_per_node", format!("{}{ON_ONE_GPU}", shown_gpus(gpus)));
     }
     if let (Some(memory), Some(has)) = (wanted.memory_per_node(), node.memory)
         && memory > has
@@ -51,7 +46,7 @@ fn lacks(node: &NodeType, wanted: &Wanted<'_>, one_gpu: bool) -> Vec<Lack> {
 /// Says whether a kind of node has all that a job asks for, as far as both are known.
 #[must_use]
 pub fn serves(node: &NodeType, wanted: &Wanted<'_>) -> bool {
-    lacks(node, wanted, false).is_empty()
+    lacks(node, wanted).is_empty()
 }
 
 /// How many GPUs of a type a node has. GPUs whose type the scheduler does not know may be of any. Slurm
@@ -65,25 +60,6 @@ fn gpus_of(node: &NodeType, kind: Option<&str>) -> u64 {
         }
     });
     counts.map(|(_, count)| u64::from(*count)).sum()
-}
-
-const ON_ONE_GPU: &str = " on one GPU";
-
-/// The most shares that one GPU of a node may have, where they are divided evenly. With GPUs of several types nobody says
-/// which of them are shared: then as if only those of the rarest type were.
-fn most_of_one_gpu(node: &NodeType, kind: Option<&str>) -> Option<u32> {
-    let share = kind.filter(|kind| SHARES.contains(kind))?;
-    let (shares, gpus): (Vec<_>, Vec<_>) = node
-        .gpus
-        .iter()
-        .partition(|(has, _)| SHARES.contains(&&**has));
-    let all = shares.iter().find(|(has, _)| has == share)?.1;
-    let fewest = gpus
-        .iter()
-        .map(|(_, count)| *count)
-        .filter(|count| *count > 0)
-        .min()?;
-    Some(all.div_ceil(fewest))
 }
 
 fn shown_gpus((kind, count): (Option<&str>, u32)) -> String {
@@ -101,12 +77,7 @@ fn shown_gpus((kind, count): (Option<&str>, u32)) -> String {
 pub(super) fn misfits(model: &SiteModel, place: &Place<'_>, wanted: &Wanted<'_>) -> Vec<Misfit> {
     let types: Vec<(&NodeType, Vec<Lack>)> = place
         .nodes(model)
-        .map(|node| {
-            (
-                node,
-                lacks(node, wanted, model.shares_of_one_gpu == Some(true)),
-            )
-        })
+        .map(|node| (node, lacks(node, wanted)))
         .collect();
     let Some((nearest, lacking)) = types.iter().min_by_key(|(_, lacks)| lacks.len()) else {
         return Vec::new();
@@ -158,10 +129,6 @@ pub(super) fn misfits(model: &SiteModel, place: &Place<'_>, wanted: &Wanted<'_>)
                     false => format!("there are {}", shown_names(features)),
                 })
             }
-            "gpus_per_node" if what.ends_with(ON_ONE_GPU) => misfit.hinted(format!(
-                "{}; Slurm takes the shares of a job on a node from one GPU, so it would wait for ever; if a GPU here has more than an even part, `--no-check` submits it",
-                gpus_of_site(model)
-            )),
             "gpus_per_node" => misfit.hinted(gpus_of_site(model)),
             _ => misfit,
         }

@@ -93,6 +93,9 @@ pub(super) fn cell_key<'a>(workload: u64, terms: impl Iterator<Item = &'a (Block
         .end()
 }
 
+/// From so many steps from run to run on a workload's scatter is known.
+const STEPS: usize = 8;
+
 impl Design {
     pub(super) fn new(
         response: Response,
@@ -217,11 +220,14 @@ impl Design {
                 .extend(cell.row.iter().map(|(place, _)| *place as usize));
             self.cells.push(cell);
         }
-        let sd = response.scatter().0.max(self.scatter());
         for span in &mut self.spans {
             span.places.sort_unstable();
             span.places.dedup();
             span.places.shrink_to_fit();
+            let sd = response
+                .scatter()
+                .0
+                .max(scatter(&self.cells[span.cells.clone()]));
             for cell in &mut self.cells[span.cells.clone()] {
                 (cell.shift, cell.ahead) = recent(&mut cell.targets, sd);
                 for (place, value) in &mut cell.row {
@@ -232,19 +238,6 @@ impl Design {
                 }
             }
         }
-    }
-
-    /// By what repeats scatter, all in all: by how much each differs from the one before, which a shift changes once.
-    fn scatter(&self) -> f64 {
-        let steps = |cell: &Cell| {
-            let sure = cell.targets.iter().filter(|target| target.is_sure());
-            let mut sure: Vec<(u64, f64)> = sure.map(|target| (target.at_ms, target.y)).collect();
-            sure.sort_by(|one, other| one.0.cmp(&other.0).then(one.1.total_cmp(&other.1)));
-            let step = |two: &[(u64, f64)]| (two[1].1 - two[0].1).abs();
-            sure.windows(2).map(step).collect::<Vec<f64>>()
-        };
-        // Of a normal distribution half of the steps are smaller than 0.954 standard deviations.
-        median(self.cells.iter().flat_map(steps).collect()).unwrap_or_default() / 0.954
     }
 
     /// Values that were seen to their end, but for the first of each cell.
@@ -291,6 +284,21 @@ impl Design {
         }
         Some(sample)
     }
+}
+
+/// By what a workload's repeats scatter: by how much each differs from the one before, which a shift changes once. 0: there are few.
+fn scatter(cells: &[Cell]) -> f64 {
+    let steps = |cell: &Cell| {
+        let sure = cell.targets.iter().filter(|target| target.is_sure());
+        let mut sure: Vec<(u64, f64)> = sure.map(|target| (target.at_ms, target.y)).collect();
+        sure.sort_by(|one, other| one.0.cmp(&other.0).then(one.1.total_cmp(&other.1)));
+        let step = |two: &[(u64, f64)]| (two[1].1 - two[0].1).abs();
+        sure.windows(2).map(step).collect::<Vec<f64>>()
+    };
+    let steps: Vec<f64> = cells.iter().flat_map(steps).collect();
+    let are_enough = steps.len() >= STEPS;
+    // Of a normal distribution half of the steps are smaller than 0.954 standard deviations.
+    median(steps).filter(|_| are_enough).unwrap_or_default() / 0.954
 }
 
 /// A place with its factor, as a row holds them.

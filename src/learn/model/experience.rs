@@ -31,6 +31,8 @@ pub(super) struct Experience {
     named: BTreeMap<u64, Training>,
     /// Names of networks that people chose.
     networks: BTreeSet<String>,
+    /// Operations of a sample, in steps of the logarithm, by workload that was measured.
+    operations: BTreeMap<u64, Option<i32>>,
     /// What the time of runs without known epochs grows with, by workload.
     pub(super) growth: BTreeMap<u64, Growth>,
 }
@@ -111,6 +113,7 @@ impl Experience {
         let mut experience = Self {
             named: named(gathered),
             growth: gathered.growth.clone(),
+            operations: gathered.operations.clone(),
             networks: networks.cloned().collect(),
             ..Self::default()
         };
@@ -144,6 +147,9 @@ impl Experience {
     /// name, and that is reported.
     pub(super) fn completed(&self, situation: &Situation) -> (Facts, Vec<String>) {
         let facts = Facts::new(situation);
+        // Those of a measured workload are known from its runs, whatever this job declares.
+        let known = self.operations.get(&facts.workload).copied();
+        let facts = facts.with_operations(known.unwrap_or(facts.operations()));
         let complete = || (facts, Vec::new());
         let sizes = exact_sizes(situation);
         let is_open = [Size::Samples, Size::Parameters]

@@ -144,6 +144,17 @@ impl Facts {
         self
     }
 
+    /// Operations of a sample, in steps of the logarithm.
+    pub(super) fn operations(&self) -> Option<i32> {
+        Some(self.sizes[Size::Flops as usize]).filter(|steps| *steps != UNKNOWN)
+    }
+
+    /// The same with so many operations of a sample.
+    pub(super) fn with_operations(mut self, steps: Option<i32>) -> Self {
+        self.sizes[Size::Flops as usize] = steps.unwrap_or(UNKNOWN);
+        self
+    }
+
     /// The natural logarithm of a size, in steps of 1/128.
     pub(super) fn size(&self, size: Size) -> Option<f64> {
         let steps = self.sizes[size as usize];

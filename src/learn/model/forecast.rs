@@ -204,8 +204,9 @@ fn grown(
         return Some((epochs.map_or(0.0, |epochs| growth.ln(epochs)), sd));
     };
     let Some(count) = situation.numbers.get(name) else {
-        let text =
-            format!("the time grows with the argument `{name}`, and this job has none above 0");
+        let text = format!(
+            "the time grows with the argument `{name}`, which this job has not, or not above 0"
+        );
         forecast.beyond.push(text);
         return None;
     };

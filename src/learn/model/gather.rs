@@ -24,6 +24,8 @@ pub(super) struct Target {
     pub(super) recency: f32,
     pub(super) censored: bool,
     pub(super) doubtful: bool,
+    /// Whether others, heat or a quota are all its doubt.
+    pub(super) disturbed: bool,
 }
 
 impl Target {
@@ -198,6 +200,8 @@ pub(super) struct Gathered {
     pub(super) last_at_ms: u64,
     /// How runs without known epochs grow with their number, by workload.
     pub(super) growth: BTreeMap<u64, Growth>,
+    /// Operations of a sample, in steps of the logarithm, by workload; `None`: nobody declares them.
+    pub(super) operations: BTreeMap<u64, Option<i32>>,
     places: HashMap<Facts, u32>,
     /// Runs, of which each may have several starts.
     seen: HashSet<u64>,
@@ -219,24 +223,37 @@ impl Gathered {
             gathered.add(&observation);
         }
         (gathered.places, gathered.seen) = (HashMap::new(), HashSet::new());
+        gathered.share_operations();
         gathered.forget_common_doubts();
         gathered.learn_growth();
         gathered
     }
 
-    /// Where others always keep the nodes busy most runs are in doubt, as the next ones will be: then doubts set none of a workload's
+    /// Operations are a workload's: its runs of before they were declared have them too.
+    fn share_operations(&mut self) {
+        for facts in self.groups.iter().map(|group| &group.facts) {
+            let known = self.operations.entry(facts.workload).or_default();
+            *known = (*known).max(facts.operations());
+        }
+        for group in &mut self.groups {
+            let known = self.operations[&group.facts.workload];
+            group.facts = group.facts.with_operations(known);
+        }
+    }
+
+    /// Where others always keep the nodes busy most runs are disturbed, as the next ones will be: then that sets none of a workload's
     /// runs apart, and what they scatter by is what to expect.
     fn forget_common_doubts(&mut self) {
         for values in &mut self.values {
             let mut runs: HashMap<u64, (u64, u64)> = HashMap::new();
             let workload = |value: &Value| self.groups[value.group as usize].facts.workload;
             for value in values.iter().filter(|value| !value.target.censored) {
-                let (all, doubtful) = runs.entry(workload(value)).or_default();
-                (*all, *doubtful) = (*all + 1, *doubtful + u64::from(value.target.doubtful));
+                let (all, disturbed) = runs.entry(workload(value)).or_default();
+                (*all, *disturbed) = (*all + 1, *disturbed + u64::from(value.target.disturbed));
             }
             for value in values {
-                let (all, doubtful) = runs.get(&workload(value)).copied().unwrap_or_default();
-                value.target.doubtful &= 2 * doubtful <= all;
+                let (all, disturbed) = runs.get(&workload(value)).copied().unwrap_or_default();
+                value.target.doubtful &= !value.target.disturbed || 2 * disturbed <= all;
             }
         }
     }
@@ -328,6 +345,7 @@ impl Gathered {
                     recency: 1.0,
                     censored,
                     doubtful,
+                    disturbed: observation.doubts.is_disturbed_only(),
                 },
             });
         }

@@ -50,6 +50,12 @@ pub struct Doubts {
 }
 
 impl Doubts {
+    /// Whether the node's other work is all that speaks against it.
+    pub(in crate::learn) fn is_disturbed_only(self) -> bool {
+        let own = self.resumed || self.incomplete || self.warm_up;
+        self.any() && !own
+    }
+
     /// Whether there is any.
     #[must_use]
     pub fn any(self) -> bool {

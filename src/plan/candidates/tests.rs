@@ -140,7 +140,6 @@ fn facts(model: Option<ModelFacts>) -> SiteFacts {
             asked_at_ms: 0,
             accounting: None,
             accounts_memory: None,
-            shares_of_one_gpu: None,
             max_array_index: None,
             max_array_elements: None,
             queues: vec![queue],
@@ -754,7 +753,7 @@ fn a_job_whose_number_is_none_of_those_that_ran_says_so() {
     };
     assert!(asked("300").forecast.is_some());
     let none = asked("0").no_forecast.expect("a reason");
-    let text = "the time grows with the argument `steps`, and this job has none above 0";
+    let text = "the time grows with the argument `steps`, which this job has not, or not above 0";
     assert!(
         none.starts_with(super::UNLIKE) && none.ends_with(text),
         "{none}"

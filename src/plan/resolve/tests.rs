@@ -330,7 +330,6 @@ pub(in crate::plan) fn with_site(environment: &[(&str, &str)]) -> SiteFacts {
         asked_at_ms: 0,
         accounting: None,
         accounts_memory: None,
-        shares_of_one_gpu: None,
         max_array_index: Some(1000),
         max_array_elements: None,
         queues: vec![queue("batch", 24), queue("long", 168)],
@@ -391,34 +390,6 @@ fn part_of_a_gpu_is_asked_for_where_scheduler_and_site_have_it() {
     ] {
         let problem = of(asked, &facts).expect_err(asked);
         assert!(problem.contains(why), "{problem}");
-    }
-    // The site has four for each v100, or eight for each of the others; nobody says which are shared.
-    assert!(of("gpus_per_node = \"shard:9\"", &facts).is_ok());
-    facts.site.as_mut().expect("a site").shares_of_one_gpu = Some(true);
-    assert!(of("gpus_per_node = \"shard:8\"", &facts).is_ok());
-    let problem = of("gpus_per_node = \"shard:9\"", &facts).expect_err("nine");
-    for part in [
-        "9 x shard on one GPU",
-        "16 x shard",
-        "wait for ever",
-        "--no-check",
-    ] {
-        assert!(problem.contains(part), "{part} in {problem}");
-    }
-    for (wrong, meant) in [
-        ("shards:4", "shard:4"),
-        ("Shard:1", "shard:1"),
-        ("MPS:50", "mps:50"),
-    ] {
-        let text =
-            format!("[run]\ncommand = [\"true\"]\n[resources]\ngpus_per_node = \"{wrong}\"\n");
-        let problems = crate::job::parse(&text).expect_err(wrong);
-        assert!(
-            problems[0]
-                .message
-                .contains(&format!("did you mean `{meant}`?")),
-            "{problems:?}"
-        );
     }
     // Two whole GPUs, or a share by another name, is not what these ask for.
     for wrong in ["mig:2", "mig:shard:4", "mig:mps:50", "mig:"] {
@@ -580,4 +551,25 @@ fn the_environment_that_slurm_listens_to_is_named_and_does_not_travel() {
     assert!(
         beaten.notes[1].contains("SBATCH_PARTITION=debug") && beaten.notes[1].contains("`queue`")
     );
+}
+
+#[test]
+fn a_misspelt_part_of_a_gpu_is_named_and_types_of_gpus_are_left_alone() {
+    let parsed = |gpus: &str| {
+        let text =
+            format!("[run]\ncommand = [\"true\"]\n[resources]\ngpus_per_node = \"{gpus}\"\n");
+        crate::job::parse(&text)
+    };
+    for (wrong, meant) in [
+        ("shards:4", "shard:4"),
+        ("Shard:1", "shard:1"),
+        ("MPS:50", "mps:50"),
+    ] {
+        let problems = parsed(wrong).expect_err(wrong);
+        let meant = format!("did you mean `{meant}`?");
+        assert!(problems[0].message.contains(&meant), "{problems:?}");
+    }
+    for kind in ["spark:1", "shared:2", "card:1"] {
+        assert!(parsed(kind).is_ok(), "{kind}");
+    }
 }

@@ -150,7 +150,7 @@ impl Store {
 fn columns(connection: &Connection, path: &Path) -> Result<Vec<String>, StoreError> {
     let failed = |source| StoreError::from_sqlite(path, "read", source);
     let sql = "SELECT its.name || '.' || had.name FROM sqlite_schema its, pragma_table_info(its.name) had \
-               WHERE its.type = 'table' ORDER BY 1";
+               WHERE its.type = 'table' AND its.name NOT LIKE 'sqlite\\_%' ESCAPE '\\' ORDER BY 1";
     let mut statement = connection.prepare(sql).map_err(failed)?;
     let names = statement.query_map([], |row| row.get(0)).map_err(failed)?;
     names.collect::<Result<_, _>>().map_err(failed)

@@ -106,7 +106,8 @@ impl Seen<'_> {
             "other processes kept {others:.1} of the node's {cpus:.0} CPUs busy, and it {busy:.1}"
         );
         let figures = [("others_cpus_busy", Some(others)), ("cpus_busy", self.busy)];
-        (took && is_full).then(|| self.limit(LimitKind::Others, text, &figures))
+        // One that hardly runs may be asleep.
+        (took && is_full && busy >= 0.25).then(|| self.limit(LimitKind::Others, text, &figures))
     }
 
     /// A quota, other processes or memory that held it up, whatever else it did.

@@ -99,6 +99,11 @@ impl Insight {
             run_seconds: whole
                 .and_then(|(from, to)| to.checked_sub(from))
                 .map(|ms| real(ms) / 1000.0),
+            oom_killed: self
+                .used
+                .nodes
+                .iter()
+                .any(|node| node.mem_oom_kills > Some(0)),
         }
     }
 }

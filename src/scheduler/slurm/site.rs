@@ -27,9 +27,7 @@ pub(super) fn site(slurm: &Commands) -> Result<SiteModel, SchedulerError> {
         version: setting(&config, "SLURM_VERSION").map(str::to_owned),
         accounting: setting(&config, "AccountingStorageType")
             .map(|kind| !kind.ends_with("/none") && kind != "(null)"),
-        accounts_memory: has_parameter(&config, "MEMORY"),
-        shares_of_one_gpu: has_parameter(&config, "MULTIPLE_SHARING_GRES_PJ")
-            .map(|several| !several),
+        accounts_memory: accounts_memory(&config),
         max_array_index: largest_index(&config),
         queues: partitions.lines().filter_map(queue).collect(),
         nodes: node_types(&nodes),
@@ -39,11 +37,13 @@ pub(super) fn site(slurm: &Commands) -> Result<SiteModel, SchedulerError> {
     })
 }
 
-/// `SelectTypeParameters    = CR_CORE_MEMORY`: without `MEMORY` every job may use all that its nodes have, and without
-/// `MULTIPLE_SHARING_GRES_PJ` its shares on a node are of one GPU (`slurm.conf(5)`).
-fn has_parameter(config: &str, name: &str) -> Option<bool> {
-    let parameters = setting(config, "SelectTypeParameters")?;
-    Some(parameters.to_ascii_uppercase().contains(name))
+/// `SelectTypeParameters    = CR_CORE_MEMORY`: without `MEMORY` every job may use all that its nodes have (`slurm.conf(5)`).
+fn accounts_memory(config: &str) -> Option<bool> {
+    Some(
+        setting(config, "SelectTypeParameters")?
+            .to_ascii_uppercase()
+            .contains("MEMORY"),
+    )
 }
 
 fn ask(slurm: &Commands, program: &str, arguments: &[&str]) -> Result<String, SchedulerError> {
@@ -282,11 +282,9 @@ mod tests {
         let line = "LicenseName=matlab Total=4 Used=0 Free=4 Reserved=0 Remote=no";
         assert_eq!(license(line), Some(("matlab".to_owned(), 4)));
         assert_eq!(license("No licenses configured in Slurm."), None);
-        let has = |parameters: &str, name: &str| {
-            let config = format!("SelectTypeParameters    = {parameters}\n");
-            has_parameter(&config, name)
+        let accounts = |parameters: &str| {
+            accounts_memory(&format!("SelectTypeParameters    = {parameters}\n"))
         };
-        let accounts = |parameters: &str| has(parameters, "MEMORY");
         assert_eq!(
             [
                 accounts("CR_CORE_MEMORY"),
@@ -294,10 +292,7 @@ mod tests {
             ],
             [Some(true), Some(false)]
         );
-        let several = "MULTIPLE_SHARING_GRES_PJ";
-        assert_eq!(has(&format!("CR_Core,{several}"), several), Some(true));
-        assert_eq!(has("CR_CORE_MEMORY", several), Some(false));
-        assert_eq!(has_parameter(config, several), None);
+        assert_eq!(accounts_memory(config), None);
     }
 
     #[test]

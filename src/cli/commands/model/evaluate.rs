@@ -44,7 +44,7 @@ pub(crate) fn run(session: &Session, args: &ModelEvaluate) -> Result<u8, Error> 
     let mut views = evaluation.views.iter();
     if evaluation.timed == 0 && !views.any(|view| view.total.is_some()) {
         let message = format!(
-            "none of {} in `{path}` shows a steady epoch, and none had a forecast of its whole time when it was submitted",
+            "none of {} in `{path}` shows a steady epoch, and none had a run-time forecast at submission",
             count(counted.runs, "run")
         );
         let hint = "programs without epochs are evaluated by the forecasts that their runs had: fit a model, then submit some more";
