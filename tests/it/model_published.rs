@@ -518,13 +518,13 @@ fn no_gpu_never_seen_is_far_off() {
     }
 }
 
-/// Multiplications with additions of a forward pass in 10⁹, as torchvision states them for its weights.
-const MULTIPLY_ADDS: [(&str, f64); 5] = [
-    ("alexnet", 0.714),
-    ("vgg16", 15.47),
-    ("resnet-50", 4.089),
-    ("resnet-152", 11.514),
-    ("inceptionv3", 5.713),
+/// Multiplications with additions of a forward pass in 10⁶, as torchvision states them for its weights.
+const MULTIPLY_ADDS: [(&str, u64); 5] = [
+    ("alexnet", 714),
+    ("vgg16", 15_470),
+    ("resnet-50", 4_089),
+    ("resnet-152", 11_514),
+    ("inceptionv3", 5_713),
 ];
 
 /// Each network of TensorFlow's table from the others, with their operations declared or not.
@@ -537,8 +537,8 @@ fn operations_of_a_sample_tell_of_a_network_that_was_never_measured() {
         let declared = |(number, point): (u64, &&Point)| {
             let mut run = point.observation(number);
             let network = MULTIPLY_ADDS.iter().find(|its| its.0 == point.network);
-            let flops = 2e9 * network.expect("operations").1;
-            let flops = is_declared.then_some(flops as u64);
+            let flops = 2_000_000 * network.expect("operations").1;
+            let flops = is_declared.then_some(flops);
             run.situation.workload.flops_per_sample = flops;
             run
         };
