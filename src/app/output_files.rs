@@ -1,5 +1,6 @@
 //! Which files hold the output of a run: the job's, the nodes' own, those of the elements of an array.
 
+use std::collections::HashSet;
 use std::path::{Path, PathBuf};
 
 use crate::app::error::{Error, failure};
@@ -99,12 +100,6 @@ pub(crate) fn outputs(
     }
 }
 
-/// Whether two paths lead to the same file: `jobs/../out` is `out`, where no link lies between.
-fn is_same(one: &Path, other: &Path) -> bool {
-    let resolved = |path: &Path| path.canonicalize().unwrap_or_else(|_| path.to_owned());
-    one == other || resolved(one) == resolved(other)
-}
-
 fn of_nodes(
     element: Option<u32>,
     output: Option<PathBuf>,
@@ -116,7 +111,11 @@ fn of_nodes(
         return of_rank(element, output, nodes, rank);
     }
     let mut files: Vec<OutputFile> = Vec::new();
+    // `jobs/../out` is `out`, where no link lies between.
+    let resolved = |path: &Path| path.canonicalize().unwrap_or_else(|_| path.to_owned());
+    let mut known = HashSet::new();
     if node.is_none() {
+        known.extend(output.as_deref().map(resolved));
         files.extend(output.map(|path| OutputFile {
             element,
             node: None,
@@ -130,7 +129,7 @@ fn of_nodes(
         let Some(path) = record.output.as_ref().map(PathBuf::from) else {
             continue;
         };
-        if files.iter().all(|known| !is_same(&known.path, &path)) {
+        if known.insert(resolved(&path)) {
             files.push(OutputFile {
                 element,
                 node: Some(record.key.node.clone()),

@@ -22,11 +22,9 @@ pub(crate) fn add_rows(nodes: &[NodeRecord], is_running: bool, rows: &mut Rows) 
             rows.add(of_node(name, node, nodes), text);
         }
         let forecast = node.progress.memory_forecast.as_ref();
-        let came = forecast
-            .filter(|forecast| forecast.exceeds.is_none() || forecast.exceeded_at_ms.is_some());
         rows.add_known(
             &of_node("memory forecast", node, nodes),
-            came.map(|forecast| forecast.scored_text(local_time)),
+            forecast.and_then(|forecast| forecast.scored_text(local_time)),
         );
     }
     let known = nodes

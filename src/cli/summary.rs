@@ -115,7 +115,7 @@ pub(crate) fn run_answer<'a>(tracked: &'a Tracked, records: Option<&'a Path>) ->
 
 /// What came of the advice that the run follows.
 pub(crate) fn followed_score(tracked: &Tracked, insight: &Insight) -> Option<FollowedScore> {
-    let followed = tracked.record.identity.as_ref()?.followed.as_ref()?;
+    let followed = tracked.record.followed()?;
     followed.score(insight.took(&tracked.status), tracked.status.state)
 }
 
@@ -196,10 +196,7 @@ fn table_text(tracked: &Tracked, records: Option<&Path>, insight: &Insight) -> S
     let is_running = status.state == JobState::Running;
     activity::add_rows(nodes(tracked), is_running, &mut rows);
     text::add_rows(insight, &mut rows);
-    let followed = record
-        .identity
-        .as_ref()
-        .and_then(|identity| identity.followed.as_ref());
+    let followed = record.followed();
     let score = followed_score(tracked, insight);
     rows.add_known(
         "followed",

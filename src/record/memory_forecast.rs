@@ -47,20 +47,22 @@ impl MemoryForecast {
         ))
     }
 
-    /// What was forecast first, and whether it came; `time` writes a time of day.
+    /// What was forecast first, and whether it came; `time` writes a time of day. `None`: it is still forecast, also in the record of a run
+    /// that was lost, and nobody knows.
     #[must_use]
-    pub fn scored_text(&self, time: impl Fn(u64) -> String) -> String {
-        let came = match self.exceeded_at_ms {
-            Some(came_ms) => format!("it did at {}", time(came_ms)),
-            None => "it did not".to_owned(),
+    pub fn scored_text(&self, time: impl Fn(u64) -> String) -> Option<String> {
+        let came = match (self.exceeded_at_ms, self.exceeds) {
+            (Some(came_ms), _) => format!("it did at {}", time(came_ms)),
+            (None, None) => "it did not".to_owned(),
+            (None, Some(_)) => return None,
         };
-        format!(
+        Some(format!(
             "at {} {} was expected to exceed {} at {}; {came}",
             time(self.made_at_ms),
             self.what(),
             Bytes(self.limit_bytes),
             time(self.first.at_ms)
-        )
+        ))
     }
 
     /// The same as [`Self::text`] for a page that is read later.

@@ -68,6 +68,12 @@ pub struct RunRecord {
 impl RunRecord {
     /// The version that this dlrun writes.
     pub const FORMAT: u32 = 1;
+
+    /// The advice on the run before that it follows.
+    #[must_use]
+    pub fn followed(&self) -> Option<&super::Followed> {
+        self.identity.as_ref()?.followed.as_ref()
+    }
 }
 
 /// A job of several that are one array.

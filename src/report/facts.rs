@@ -89,7 +89,7 @@ pub(super) fn state(run: &Run) -> String {
 
 /// The advice on the run before that it follows, and what came of it.
 pub(super) fn followed(run: &Run) -> Option<(&Followed, Option<FollowedScore>)> {
-    let followed = run.record.identity.as_ref()?.followed.as_ref()?;
+    let followed = run.record.followed()?;
     let took = run.insight.took(&run.status);
     Some((followed, followed.score(took, run.status.state)))
 }
@@ -99,10 +99,7 @@ fn memory_forecast(run: &Run) -> Option<String> {
     let of_node = |node: &crate::report::Node| {
         let forecast = node.record.progress.memory_forecast.as_ref()?;
         let ahead = forecast.lasting_text(utc).filter(|_| run.is_going_on());
-        // Of one that is over and still says when, nobody knows whether it came so.
-        let is_known = forecast.exceeds.is_none() || forecast.exceeded_at_ms.is_some();
-        let scored = || is_known.then(|| forecast.scored_text(utc));
-        let text = ahead.or_else(scored)?;
+        let text = ahead.or_else(|| forecast.scored_text(utc))?;
         Some(match run.nodes.len() {
             1 => text,
             _ => format!("{}: {text}", node.record.key.node),

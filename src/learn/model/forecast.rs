@@ -205,7 +205,7 @@ fn grown(
     };
     let Some(count) = situation.numbers.get(name) else {
         let text = format!(
-            "the time grows with the argument `{name}`, which this job has not, or not above 0"
+            "the time grows with the argument `{name}`, and this job gives no value above 0 for it"
         );
         forecast.beyond.push(text);
         return None;

@@ -753,7 +753,8 @@ fn a_job_whose_number_is_none_of_those_that_ran_says_so() {
     };
     assert!(asked("300").forecast.is_some());
     let none = asked("0").no_forecast.expect("a reason");
-    let text = "the time grows with the argument `steps`, which this job has not, or not above 0";
+    let text =
+        "the time grows with the argument `steps`, and this job gives no value above 0 for it";
     assert!(
         none.starts_with(super::UNLIKE) && none.ends_with(text),
         "{none}"
