@@ -95,7 +95,7 @@ impl Stranger {
     fn start(&self, daemon: &Dlrund, requests: &[Request], mode: &[&str]) -> Child {
         let mut command = Command::new("/bin/sh");
         // A shell gives what it puts into the background no standard input.
-        let script = "exec 3<&0; sleep 60 </dev/null >/dev/null 2>&1 & p=$!; script=$1; socket=$2; shift 2; perl \"$script\" \"$socket\" $p \"$@\" <&3; kill $p";
+        let script = "exec 3<&0; sleep 300 </dev/null >/dev/null 2>&1 & p=$!; script=$1; socket=$2; shift 2; perl \"$script\" \"$socket\" $p \"$@\" <&3; kill $p";
         command
             .args(["-c", script, "sh"])
             .arg(&self.script)
@@ -466,12 +466,13 @@ fn the_heaviest_records_of_many_users_fit_half_the_memory_of_the_unit() {
     let alice = user(ALICE, &daemon, "500");
     let run = watched(&alice);
     let over = place.root().join("over").display().to_string();
+    let mut heavy = registration(&alice, &run, OWN);
+    heavy.record.key.node = "NODE".to_owned();
+    fill(&mut heavy.record);
     let floods: Vec<Child> = (0..6)
         .map(|number| {
             let uid = MALLORY + 100 + number;
-            let mut theirs = of_owner(registration(&alice, &run, OWN), uid);
-            theirs.record.key.node = "NODE".to_owned();
-            fill(&mut theirs.record);
+            let theirs = of_owner(heavy.clone(), uid);
             let update = Request::Update {
                 record: Box::new(theirs.record.clone()),
             };

@@ -2,8 +2,9 @@
 
 use std::time::{Duration, Instant};
 
-/// How long anything may take before a test gives up. Generous: only a test that fails waits for it.
-pub(crate) const PATIENCE: Duration = Duration::from_secs(60);
+/// How long anything may take before a test gives up. Generous: only a test that fails waits for it. A watcher that was not answered
+/// tries again after a minute at most.
+pub(crate) const PATIENCE: Duration = Duration::from_secs(150);
 
 /// Asks `condition` until it holds.
 ///
