@@ -194,19 +194,10 @@ pub(super) mod tests {
             model: "m".into(),
             basis: Basis::Alike,
             runs: 12,
-            doubtful: 0,
-            doubts: Vec::new(),
             epoch_seconds: Some(interval(seconds)),
-            first_extra_seconds: None,
-            between_seconds: None,
-            outside_seconds: None,
             total_seconds: Some(interval(10.0 * seconds)),
             memory_bytes: Some(interval(1e9 * seconds)),
-            shift: None,
-            beyond: Vec::new(),
-            assumed: Vec::new(),
-            alternatives: 0,
-            explored: false,
+            ..Forecast::default()
         }
     }
 

@@ -23,6 +23,7 @@ pub struct Interval {
 
 vocabulary! {
     /// What a forecast rests on, best first.
+    #[derive(Default)]
     pub enum Basis {
         /// Runs of this workload with this software, hardware, batch size and number of threads.
         Alike = "alike",
@@ -31,6 +32,7 @@ vocabulary! {
         /// Runs of other workloads with this software.
         Software = "software",
         /// Published effects alone, or runs that share neither workload nor software.
+        #[default]
         Priors = "priors",
     }
 }
@@ -50,7 +52,7 @@ pub struct Shift {
 }
 
 /// The answer. It travels with plan and record, and is compared with the outcome.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 pub struct Forecast {
     /// Which model: the name that `dlrun model show` prints.
     pub model: String,
@@ -164,22 +166,8 @@ mod tests {
             high,
         });
         let mut forecast = Forecast {
-            model: "m".into(),
-            basis: Basis::Alike,
-            runs: 3,
-            doubtful: 0,
-            doubts: Vec::new(),
-            epoch_seconds: None,
-            first_extra_seconds: None,
-            between_seconds: None,
-            outside_seconds: None,
             total_seconds,
-            memory_bytes: None,
-            shift: None,
-            beyond: Vec::new(),
-            assumed: Vec::new(),
-            alternatives: 0,
-            explored: false,
+            ..Forecast::default()
         };
         forecast.cover(low, high);
         let told = forecast.total_seconds.expect("it is told now");

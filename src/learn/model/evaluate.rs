@@ -65,19 +65,14 @@ impl Errors {
         let is_positive = |value: &f64| value.is_finite() && *value > 0.0;
         let (mut ratios, mut logarithms) = (Vec::new(), Vec::new());
         let (mut inside, mut widths) = (Vec::new(), Vec::new());
-        for (
-            Interval {
-                median, low, high, ..
-            },
-            measured,
-        ) in pairs
-        {
-            if ![measured, median, low, high].into_iter().all(is_positive) {
+        for (forecast, measured) in pairs {
+            let [median, low, high] = [forecast.median, forecast.low, forecast.high];
+            if ![*measured, median, low, high].iter().all(is_positive) {
                 continue;
             }
             ratios.push((median / measured - 1.0).abs());
             logarithms.push((median / measured).ln());
-            inside.push(f64::from(u8::from((low..=high).contains(&measured))));
+            inside.push(f64::from(u8::from((low..=high).contains(measured))));
             widths.push(high / low);
         }
         Some(Self {

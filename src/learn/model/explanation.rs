@@ -135,10 +135,8 @@ pub(super) fn explain(state: &State<'_>, gathered: &Gathered) -> Explanation {
 fn effects(state: &State<'_>, gathered: &Gathered, known: &Known) -> Vec<LearnedEffect> {
     let mut effects = Vec::new();
     let is_its = |group: &&Group| {
-        let is_other = known
-            .workload
-            .is_some_and(|its| its != group.facts.workload);
-        group.runs > 0 && !is_other
+        let workload = group.facts.workload;
+        group.runs > 0 && known.workload.is_none_or(|its| its == workload)
     };
     let groups: Vec<&Group> = gathered.groups.iter().filter(is_its).collect();
     let is_of_software = |word| matches!(word, Word::Compiler | Word::Framework | Word::Version);

@@ -82,14 +82,10 @@ impl Facts {
         let rates = figures.map(|figures| [figures.core_gflops, figures.memory_gb_per_second]);
         let rates = rates.unwrap_or_default().into_iter();
         let flops = situation.workload.flops_per_sample.map_or(0.0, whole);
-        let exact = exact_sizes(situation).into_iter();
+        let exact = exact_sizes(situation).into_iter().chain(rates);
+        let all = exact.chain(by_data_sheet(situation)).chain([flops]);
         let mut sizes = [UNKNOWN; Size::COUNT];
-        for (size, value) in sizes.iter_mut().zip(
-            exact
-                .chain(rates)
-                .chain(by_data_sheet(situation))
-                .chain([flops]),
-        ) {
+        for (size, value) in sizes.iter_mut().zip(all) {
             if value.is_finite() && value > 0.0 {
                 *size = stepped(value.ln());
             }
@@ -126,7 +122,7 @@ impl Facts {
 
     /// The same without the number of epochs, and without the numbers among the arguments.
     pub(super) fn without_epochs(mut self) -> Self {
-        self.numbers = 0;
+        self = self.without_numbers();
         self.sizes[Size::Epochs as usize] = UNKNOWN;
         self
     }
@@ -174,24 +170,16 @@ impl Facts {
         .map(|word| self.word(word));
         let sizes = [Size::Workers, Size::Nodes, Size::Batch, Size::Threads]
             .map(|size| u64::from(self.sizes[size as usize].cast_unsigned()));
-        [self.workload]
-            .into_iter()
-            .chain(words)
-            .chain(sizes)
-            .fold(Hash::new(2), Hash::number)
-            .end()
+        let all = [self.workload].into_iter().chain(words).chain(sizes);
+        all.fold(Hash::new(2), Hash::number).end()
     }
 
     /// Framework, version and compiler; without the version where that is not asked for.
     pub(super) fn software(&self, version: bool) -> u64 {
-        let hash = Hash::new(3)
-            .number(self.word(Word::Framework))
-            .number(self.word(Word::Compiler));
-        if version {
-            hash.number(self.word(Word::Version)).end()
-        } else {
-            hash.end()
-        }
+        let version = version.then(|| self.word(Word::Version));
+        let words = [Word::Framework, Word::Compiler].map(|word| self.word(word));
+        let words = words.into_iter().chain(version);
+        words.fold(Hash::new(3), Hash::number).end()
     }
 
     /// What similar runs share, the closest similarity first: configuration, workload, software with and without its version,
@@ -293,11 +281,9 @@ fn by_data_sheet(situation: &Situation) -> [f64; 3] {
 }
 
 fn workers(situation: &Situation) -> u32 {
+    let tasks = situation.tasks_per_node.max(1);
     match situation.gpus() {
-        0 => situation
-            .nodes
-            .max(1)
-            .saturating_mul(situation.tasks_per_node.max(1)),
+        0 => situation.nodes.max(1).saturating_mul(tasks),
         gpus => gpus,
     }
 }
@@ -382,14 +368,11 @@ pub(super) fn text<T>(
             .map(|provenance| then(provenance.as_str())),
         Word::Precision => filled(&situation.workload.precision).map(|name| then(&lower(name))),
         Word::Storage => situation.storage.map(|storage| then(storage.as_str())),
-        Word::Hardware if situation.hardware.gpus > 0 => Some(then(&format!(
-            "gpu {}",
-            situation
-                .hardware
-                .gpu_model
-                .as_deref()
-                .unwrap_or("of an unknown kind")
-        ))),
+        Word::Hardware if situation.hardware.gpus > 0 => {
+            let model = situation.hardware.gpu_model.as_deref();
+            let model = model.unwrap_or("of an unknown kind");
+            Some(then(&format!("gpu {model}")))
+        }
         Word::Hardware => filled(&situation.hardware.cpu_model).map(then),
         Word::Image => filled(&situation.image).map(then),
         Word::Family => filled(&situation.workload.model).map(|model| then(&family(model))),
@@ -402,11 +385,8 @@ fn release(version: &str) -> Option<String> {
     let end = version
         .find(|c: char| !c.is_ascii_digit() && c != '.')
         .unwrap_or(version.len());
-    let parts: Vec<&str> = version[..end]
-        .split('.')
-        .filter(|part| !part.is_empty())
-        .take(2)
-        .collect();
+    let parts = version[..end].split('.').filter(|part| !part.is_empty());
+    let parts: Vec<&str> = parts.take(2).collect();
     (!parts.is_empty()).then(|| parts.join("."))
 }
 

@@ -112,11 +112,8 @@ impl Model {
         let interval =
             |asked: &mut Option<Asked<'_>>| asked.as_mut().map(|asked| asked.predict(&facts, &far));
         let samples = facts.size(Size::Samples).unwrap_or(0.0);
-        let epochs = situation
-            .workload
-            .epochs
-            .map(whole)
-            .filter(|epochs| *epochs > 0.0);
+        let epochs = situation.workload.epochs.filter(|epochs| *epochs > 0);
+        let epochs = epochs.map(whole);
         // A workload whose runs have no epochs is forecast whole, unless there are no such runs at all.
         let knows =
             |asked: &Option<Asked<'_>>| asked.as_ref().is_some_and(|asked| asked.knows(&facts));
@@ -127,17 +124,10 @@ impl Model {
             runs: behind.runs,
             doubtful: behind.doubtful,
             doubts: Doubts::texts(behind.doubts),
-            epoch_seconds: None,
-            first_extra_seconds: None,
-            between_seconds: None,
-            outside_seconds: None,
-            total_seconds: None,
-            shift: None,
             memory_bytes: interval(memory).map(Predicted::interval),
             beyond: known.beyond(situation, &facts),
             assumed,
-            alternatives: 0,
-            explored: false,
+            ..Forecast::default()
         };
         if by_epochs {
             let predicted = interval(epoch);
@@ -183,10 +173,9 @@ fn grown(
     let mut beyond = |name: &str, number: f64, (least, most): (f64, f64)| {
         let far = (number / most).ln().max(0.0) + (least / number).ln().max(0.0);
         if far > 0.0 {
-            let runs = if least < most {
-                format!("{least} to {most}")
-            } else {
-                most.to_string()
+            let runs = match least < most {
+                true => format!("{least} to {most}"),
+                false => most.to_string(),
             };
             let text = format!("the argument `{name}` is {number}, and the runs had {runs}");
             forecast.beyond.push(text);

@@ -91,11 +91,8 @@ impl HardwareMet {
 
     /// Leaves the commonest.
     pub(super) fn shortened(mut self) -> Self {
-        let mut runs: Vec<(u64, u64)> = self
-            .seen
-            .iter()
-            .map(|(key, seen)| (seen.runs, *key))
-            .collect();
+        let runs = self.seen.iter().map(|(key, seen)| (seen.runs, *key));
+        let mut runs: Vec<(u64, u64)> = runs.collect();
         runs.sort_unstable_by(|one, other| other.cmp(one));
         for (_, key) in runs.iter().skip(MOST) {
             self.seen.remove(key);
@@ -111,18 +108,12 @@ impl HardwareMet {
         queues: &[Option<&str>],
         on_gpus: bool,
     ) -> Met {
-        let all: Vec<&Seen> = self
-            .seen
-            .values()
-            .filter(|seen| seen.scheduler == scheduler)
-            .collect();
         let is_of_queue = |seen: &Seen| queues.contains(&seen.queue.as_deref());
         let is_alike = |seen: &Seen| (seen.hardware.gpus > 0) == on_gpus;
         let chosen = |of_queue: bool, alike: bool| {
-            let chosen = all
-                .iter()
-                .filter(|seen| (!of_queue || is_of_queue(seen)) && (!alike || is_alike(seen)));
-            kinds(chosen.copied(), on_gpus)
+            let all = self.seen.values().filter(|its| its.scheduler == scheduler);
+            let of_queue = all.filter(|seen| !of_queue || is_of_queue(seen));
+            kinds(of_queue.filter(|seen| !alike || is_alike(seen)), on_gpus)
         };
         for of_queue in [true, false] {
             // Jobs without GPUs may run on nodes of which only jobs with GPUs are known.
@@ -149,29 +140,13 @@ impl HardwareMet {
 
 /// The latest measurement of the node; the same one whatever the order of the runs.
 fn newest_figures(known: &mut Hardware, other: &Hardware) {
-    let order = |hardware: &Hardware| {
-        let figures = hardware.figures;
-        figures.map(|figures| {
-            (
-                figures.measured_at_ms,
-                figures.node_gflops.to_bits(),
-                figures.core_gflops.to_bits(),
-            )
-        })
+    // A model file holds no other numbers than sound ones.
+    let sound = other.figures.filter(NodeFigures::are_sound);
+    let order = |it: &NodeFigures| {
+        let rates = [it.node_gflops, it.core_gflops].map(f64::to_bits);
+        (it.measured_at_ms, rates)
     };
-    // A model file holds no other numbers.
-    let is_finite = |figures: NodeFigures| {
-        let rates = [
-            figures.core_gflops,
-            figures.node_gflops,
-            figures.memory_gb_per_second,
-            figures.disk_mb_per_second.unwrap_or_default(),
-        ];
-        rates.into_iter().all(f64::is_finite)
-    };
-    if order(other) > order(known) && other.figures.is_some_and(is_finite) {
-        known.figures = other.figures;
-    }
+    known.figures = sound.into_iter().chain(known.figures).max_by_key(order);
 }
 
 /// What was seen, put together by the name of the GPUs or CPUs.
@@ -182,12 +157,11 @@ fn kinds<'a>(seen: impl Iterator<Item = &'a Seen>, on_gpus: bool) -> Vec<Kind> {
     seen.sort_by_key(|seen| std::cmp::Reverse((seen.runs, seen.at_ms)));
     for one in seen {
         let hardware = &one.hardware;
-        let name = if on_gpus {
-            &hardware.gpu_model
-        } else {
-            &hardware.cpu_model
+        let name = match on_gpus {
+            true => &hardware.gpu_model,
+            false => &hardware.cpu_model,
         };
-        let Some(name) = name.as_deref() else {
+        let Some(name) = name else {
             continue;
         };
         let (kind, at_ms) = kinds.entry(name).or_insert_with(|| {
