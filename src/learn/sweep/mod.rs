@@ -24,7 +24,7 @@ pub use speed_up::SpeedUp;
 pub use stopping::Stopping;
 pub use study::{Asked, Note, Outcome, Study, Trial, stopped_text, value_at};
 pub use tune::{Tune, trial_of};
-pub use tune_file::{parse_kept, parse_tune};
+pub use tune_file::{not_searched, parse_kept, parse_tune};
 
 /// Parameters at most.
 const MOST_PARAMETERS: usize = 64;

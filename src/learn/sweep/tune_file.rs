@@ -33,6 +33,9 @@ const OF_RESULT: &str = "batch, batchsize, bs, accum, accumulate, accumulation, 
                          seed, epoch, epochs, steps, iterations, samples, subset, limit, resolution, optimizer, momentum, decay, dropout, \
                          precision, amp, fp16, bf16, dtype";
 
+/// Parts of names of arguments that change how fast samples come, and nothing else.
+const OF_LOADER: &str = "workers, prefetch";
+
 fn is_among(words: &str, word: &str) -> bool {
     words.split(", ").any(|known| known == word)
 }
@@ -258,6 +261,39 @@ fn uses(parameter: &Parameter, base: &Document) -> Vec<String> {
     names
 }
 
+/// Numbers of loader workers and the like among the arguments, with how they are searched: `--workers 4`, `--prefetch=2`.
+pub fn not_searched(sweep: &Sweep) -> Vec<String> {
+    let command = at(&sweep.base, "run.command").and_then(Value::as_array);
+    let words = command.into_iter().flatten().map(Value::as_str);
+    let words: Vec<&str> = words.map(Option::unwrap_or_default).collect();
+    let mut found = Vec::new();
+    for (place, word) in words.iter().enumerate() {
+        let (option, written) = match word.split_once('=') {
+            Some((option, number)) => (option, Some(number)),
+            None => (*word, words.get(place + 1).copied()),
+        };
+        let name = option.trim_start_matches('-').to_ascii_lowercase();
+        let mut parts = name.split(['-', '_']);
+        let is_meant = option.starts_with('-') && parts.any(|part| is_among(OF_LOADER, part));
+        let number = written.and_then(|number| number.parse::<u32>().ok());
+        let Some(number) = number.filter(|_| is_meant) else {
+            continue;
+        };
+        let name = name.replace('-', "_");
+        let mut values = vec![number];
+        for other in [number / 2, number.saturating_mul(2), 2, 4] {
+            if !values.contains(&other) {
+                values.push(other);
+            }
+        }
+        found.push(format!(
+            "`{option}` is not searched: to try other values write {{{{{name}}}}} in place of {number}, and \
+             `vars.{name} = {values:?}` under [tune.space]"
+        ));
+    }
+    found
+}
+
 /// Jobs whose trials would not be comparable.
 fn not_tuned(base: &Document, faults: &mut Vec<Problem>) {
     let reasons = [
@@ -428,6 +464,32 @@ mod tests {
             "\"--seed\", \"{{n}}\"",
         ] {
             assert!(parsed(words).is_err(), "{words}");
+        }
+    }
+
+    #[test]
+    fn numbers_of_workers_that_are_not_searched_are_named() {
+        let hints = |words: &str| {
+            let job = THREADS_OF_FOUR.replace("\"train\"", words);
+            not_searched(&tuned(&job))
+        };
+        let found = hints("\"train\", \"--num-workers\", \"8\", \"--prefetch_factor=2\"");
+        assert_eq!(
+            found,
+            [
+                "`--num-workers` is not searched: to try other values write {{num_workers}} in place of 8, and \
+                 `vars.num_workers = [8, 4, 16, 2]` under [tune.space]",
+                "`--prefetch_factor` is not searched: to try other values write {{prefetch_factor}} in place of 2, and \
+                 `vars.prefetch_factor = [2, 1, 4]` under [tune.space]"
+            ]
+        );
+        for words in [
+            "\"train\", \"--workers\", \"auto\"",
+            "\"train\", \"workers\", \"8\"",
+            "\"train\", \"--batch-size\", \"8\"",
+            "\"train\", \"--workers\"",
+        ] {
+            assert_eq!(hints(words), [""; 0], "{words}");
         }
     }
 

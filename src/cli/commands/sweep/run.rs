@@ -15,7 +15,9 @@ use crate::cli::table::{fitted, table};
 use crate::foundation::diagnostic::Problem;
 use crate::foundation::units::counted;
 use crate::job::{JobState, SchedulerKind};
-use crate::learn::sweep::{Sampler, StopRule, Study, Sweep, Values, parse, parse_tune};
+use crate::learn::sweep::{
+    Sampler, StopRule, Study, Sweep, Values, not_searched, parse, parse_tune,
+};
 
 /// Trials that `--dry-run` lists.
 const SHOWN: u32 = 20;
@@ -32,6 +34,9 @@ pub(crate) fn run(session: &Session, args: &SweepRun) -> Result<u8, Error> {
 /// Runs `dlrun tune`; returns the exit code.
 pub(crate) fn tune(session: &Session, args: &Tune) -> Result<u8, Error> {
     let (sweep, source) = opened(&args.how, parse_tune)?;
+    for hint in not_searched(&sweep) {
+        session.note(&hint);
+    }
     search(session, &args.how, &sweep, &source)
 }
 
