@@ -77,6 +77,13 @@ fn runs_come_newest_first_and_can_be_chosen() {
     }
     assert_eq!(names(&env, &[]), ["third", "second", "first"]);
     assert_eq!(names(&env, &["-n", "2"]), ["third", "second"]);
+    let more = "there are more runs; `--limit N` shows more of them\n";
+    for (limit, note) in [("2", more), ("3", "")] {
+        let shown = env.dlrun(["list", "-n", limit]).run().code(0);
+        assert_eq!(shown.stderr, note);
+        let json = env.dlrun(["list", "--json", "-n", limit]).run().code(0);
+        assert_eq!(json.stderr, "");
+    }
     assert_eq!(names(&env, &["--state", "failed"]), ["second"]);
     assert_eq!(
         names(&env, &["--state", "completed", "--limit", "1"]),

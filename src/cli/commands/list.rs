@@ -61,22 +61,30 @@ pub(crate) fn run(session: &Session, args: &List) -> Result<u8, Error> {
         states: state.into_iter().collect(),
         held: args.idle,
     };
+    // One more than is shown, to know whether there are more.
+    let limit = args.limit.saturating_add(1);
     let rows = match &args.store {
-        Some(path) => list_store(path, &filter, args.limit)?,
-        None => list_runs(session, &filter, args.limit, args.reindex, args.history)?,
+        Some(path) => list_store(path, &filter, limit)?,
+        None => list_runs(session, &filter, limit, args.reindex, args.history)?,
     };
     // Nothing was submitted yet: that is an answer, not a failure.
-    let Some(rows) = rows else {
+    let Some(mut rows) = rows else {
         let place = session.settings.state_dir().display();
         let text = format!("no runs in {place}; `dlrun submit JOB_FILE` makes one\n");
         return session.answer(&Runs::<ListedRun<'_>> { runs: Vec::new() }, &text);
     };
+    let has_more = rows.len() > args.limit;
+    rows.truncate(args.limit);
     let runs = rows.iter().map(ListedRun::new).collect();
     let text = match args.idle {
         true => idle_text(&rows),
         false => to_text(&rows),
     };
-    session.answer(&Runs { runs }, &text)
+    let code = session.answer(&Runs { runs }, &text)?;
+    if has_more && !session.output.json {
+        session.note("there are more runs; `--limit N` shows more of them");
+    }
+    Ok(code)
 }
 
 impl<'a> ListedRun<'a> {
