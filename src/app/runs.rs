@@ -38,7 +38,11 @@ pub(crate) fn list_runs(
     reindex: bool,
     history: bool,
 ) -> Result<Option<Vec<Listed>>, Error> {
-    let mut tracker = match Tracker::open(session) {
+    let opened = match reindex {
+        true => Tracker::open_to_rebuild(session),
+        false => Tracker::open(session),
+    };
+    let mut tracker = match opened {
         Err(error) if error.kind == Kind::Missing => return Ok(None),
         other => other?,
     };

@@ -243,7 +243,49 @@ fn damaged_or_lost_index_is_made_anew_from_the_records() {
         .code(0)
         .warns("does not match this version of dlrun; it is kept as")
         .says("kept");
-    assert!(env.state().join("dlrun.db.damaged").exists());
+    // The damaged one was the first.
+    assert!(env.state().join("dlrun.db.old-2").exists());
     let again = env.dlrun(["list", "--reindex"]).run().code(0);
-    assert!(!again.stderr.contains("other columns"), "{}", again.stderr);
+    assert!(!again.stderr.contains("is kept as"), "{}", again.stderr);
+}
+
+#[test]
+fn index_that_this_dlrun_cannot_use_is_set_aside_by_reindex_alone() {
+    let env = TestEnv::new();
+    run_to_end(&env, "kept", "true");
+    let index = env.state().join("dlrun.db");
+    let cases = [
+        // Of a newer dlrun.
+        ("PRAGMA user_version = 99", 73, "is that of a newer dlrun"),
+        // Of another program.
+        ("PRAGMA application_id = 7", 73, "of another program"),
+        // Of a build whose version 13 had the columns of 14.
+        (
+            "PRAGMA user_version = 13",
+            0,
+            "does not match this version of dlrun",
+        ),
+    ];
+    for (at, (sql, code, why)) in cases.into_iter().enumerate() {
+        let other = rusqlite::Connection::open(&index).expect("the index");
+        other.execute_batch(sql).expect("changed");
+        drop(other);
+        let before = fs::read(&index).expect("readable");
+        let _ = env
+            .dlrun(["list"])
+            .run()
+            .code(code)
+            .warns("`dlrun list --reindex` rebuilds");
+        assert_eq!(fs::read(&index).expect("readable"), before);
+        let _ = env
+            .dlrun(["list", "--reindex"])
+            .run()
+            .code(0)
+            .warns(why)
+            .says("kept");
+        let aside = env.state().join(format!("dlrun.db.old-{}", at + 1));
+        assert_eq!(fs::read(&aside).expect("kept"), before);
+        let quiet = env.dlrun(["list"]).run().code(0).says("kept");
+        assert_eq!(quiet.stderr, "");
+    }
 }

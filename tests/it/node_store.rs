@@ -536,7 +536,7 @@ fn what_is_not_ours_is_left_alone() {
     Store::set_aside(&path).expect("moved");
     let store = NodeStore::open(&path).expect("a new one");
     assert_eq!(store.live().expect("read"), []);
-    assert!(tmp.path().join("dlrun.db.damaged-wal").exists());
+    assert!(tmp.path().join("dlrun.db.old-1-wal").exists());
 }
 
 #[test]

@@ -2,7 +2,7 @@
 
 use super::ask::Answer;
 use super::run_state::{keep_verdicts, run_state};
-use super::{Seen, Tracker, replaced};
+use super::{OTHER_VERSION, Seen, Tracker, replaced};
 use crate::app::error::Error;
 use crate::app::import::import_lines;
 use crate::foundation::clock::now_ms;
@@ -30,7 +30,7 @@ impl Tracker<'_> {
     pub(crate) fn reindex(&mut self) -> Result<usize, Error> {
         if !self.store.has_own_columns()? {
             let path = self.store.path().to_owned();
-            self.store = replaced(self.session, &path, "does not match this version of dlrun")?;
+            self.store = replaced(self.session, &path, OTHER_VERSION)?;
         }
         self.store.write(|writer| writer.clear())?;
         // Before the runs, which would all change else.

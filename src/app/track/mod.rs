@@ -118,8 +118,17 @@ impl<'a> Tracker<'a> {
     /// Opens the index; one that is damaged or cannot be written is rebuilt, in memory if need be: it holds nothing
     /// that the files do not.
     pub(crate) fn open(session: &'a Session) -> Result<Self, Error> {
+        Self::opened(session, false)
+    }
+
+    /// As [`Tracker::open`], to rebuild the index: one that this dlrun cannot use is set aside.
+    pub(crate) fn open_to_rebuild(session: &'a Session) -> Result<Self, Error> {
+        Self::opened(session, true)
+    }
+
+    fn opened(session: &'a Session, rebuild: bool) -> Result<Self, Error> {
         let state = session.existing_state()?;
-        let store = open_index(session, &state)?;
+        let store = open_index(session, &state, rebuild)?;
         Ok(Self {
             session,
             state,
@@ -303,6 +312,9 @@ impl<'a> Tracker<'a> {
     }
 }
 
+/// Why an index is of no use whose tables have other columns.
+const OTHER_VERSION: &str = "does not match this version of dlrun";
+
 /// A new index in place of one that is of no use, which is kept beside it.
 fn replaced(session: &Session, path: &Path, why: &str) -> Result<Store, Error> {
     let aside = Store::set_aside(path)?;
@@ -313,22 +325,27 @@ fn replaced(session: &Session, path: &Path, why: &str) -> Result<Store, Error> {
     Ok(Store::open(path)?)
 }
 
-fn open_index(session: &Session, state: &StateDir) -> Result<Store, Error> {
+fn open_index(session: &Session, state: &StateDir, rebuild: bool) -> Result<Store, Error> {
     let path = state.index_path()?;
-    match Store::open(&path) {
-        Ok(store) => Ok(store),
-        Err(error) if error.kind == StoreFault::Damaged => replaced(session, &path, "was damaged"),
-        Err(error)
-            if matches!(
-                error.kind,
-                StoreFault::Newer | StoreFault::Foreign | StoreFault::NotOurs
-            ) =>
-        {
-            Err(error.into())
+    let error = match Store::open(&path) {
+        Ok(store) => return Ok(store),
+        Err(error) => error,
+    };
+    match error.kind {
+        StoreFault::Damaged => replaced(session, &path, "was damaged"),
+        StoreFault::Newer if rebuild => replaced(session, &path, "is that of a newer dlrun"),
+        StoreFault::Foreign if rebuild => {
+            replaced(session, &path, "is a database of another program")
         }
-        Err(error) => {
+        StoreFault::OtherTables if rebuild => replaced(session, &path, OTHER_VERSION),
+        StoreFault::Newer | StoreFault::Foreign | StoreFault::NotOurs => Err(error.into()),
+        _ => {
+            let hint = match error.kind {
+                StoreFault::OtherTables => "; `dlrun list --reindex` rebuilds it",
+                _ => "",
+            };
             session.warning(&format!(
-                "the index cannot be used, so it is made in memory: {}",
+                "the index cannot be used, so it is made in memory: {}{hint}",
                 chain(&error).join(": ")
             ));
             Ok(Store::in_memory()?)

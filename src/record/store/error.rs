@@ -21,6 +21,8 @@ pub enum StoreFault {
     Older,
     /// It is not a database, or not a whole one: [`Store::set_aside`](super::Store::set_aside) and fill a new one.
     Damaged,
+    /// Its tables are not those of its version, as after a development build.
+    OtherTables,
     /// Another process has been writing for longer than five seconds.
     Busy,
     /// The file system has no room.
@@ -84,6 +86,8 @@ impl StoreError {
             code => (
                 match code {
                     Some(ErrorCode::CannotOpen | ErrorCode::ReadOnly) => StoreFault::CannotOpen,
+                    // A statement that does not fit the tables: SQLite's plain SQLITE_ERROR.
+                    Some(ErrorCode::Unknown) => StoreFault::OtherTables,
                     _ => StoreFault::Query,
                 },
                 format!("cannot {operation} the index `{path}`"),

@@ -84,26 +84,23 @@ impl Store {
         }
     }
 
-    /// Moves a damaged index, with its journal, to `<path>.damaged`, in place of an earlier one, and returns that path.
+    /// Moves an index that is of no use, with its journal, to `<path>.old-1`, or the next number that is free, and returns that path.
     ///
     /// # Errors
     /// As of the file system: it cannot be moved.
     pub fn set_aside(path: &Path) -> Result<PathBuf, StoreError> {
         let failed = |source| {
-            let message = format!("cannot move the damaged index `{}` aside", path.display());
+            let message = format!("cannot move the index `{}` aside", path.display());
             StoreError::caused(StoreFault::Query, message, source)
         };
+        let aside = free_name(path).map_err(failed)?;
         // The journals go first: left behind, they would be put into the new database.
         for journal in ["-journal", "-wal", "-shm"] {
-            match fs::rename(
-                beside(path, journal),
-                beside(path, &format!(".damaged{journal}")),
-            ) {
+            match fs::rename(beside(path, journal), beside(&aside, journal)) {
                 Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(failed(error)),
                 _ => {}
             }
         }
-        let aside = beside(path, ".damaged");
         fs::rename(path, &aside).map_err(failed)?;
         Ok(aside)
     }
@@ -144,6 +141,23 @@ impl Store {
         transaction.commit().map_err(failed)?;
         Ok(done)
     }
+}
+
+/// A name beside `path` for what is set aside, claimed by an empty file.
+fn free_name(path: &Path) -> io::Result<PathBuf> {
+    for number in 1.. {
+        let name = beside(path, &format!(".old-{number}"));
+        let claimed = OpenOptions::new()
+            .write(true)
+            .create_new(true)
+            .mode(0o600)
+            .open(&name);
+        match claimed {
+            Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
+            claimed => return claimed.map(|_| name),
+        }
+    }
+    Err(io::ErrorKind::AlreadyExists.into())
 }
 
 /// `table.column` of all tables, in order.
@@ -270,6 +284,19 @@ mod tests {
         fs::write(&journal, "old").expect("written");
         Store::set_aside(store.path()).expect("moved");
         assert!(!journal.exists() && !store.path().exists());
-        assert!(tmp.path().join("dlrun.db.damaged-journal").exists());
+        assert!(tmp.path().join("dlrun.db.old-1-journal").exists());
+    }
+
+    #[test]
+    fn what_is_set_aside_replaces_nothing() {
+        let tmp = tempfile::tempdir().expect("a directory");
+        let path = tmp.path().join("dlrun.db");
+        for text in ["first", "second", "third"] {
+            fs::write(&path, text).expect("written");
+            let aside = Store::set_aside(&path).expect("moved");
+            assert_eq!(fs::read_to_string(aside).expect("kept"), text);
+        }
+        let kept = fs::read_to_string(tmp.path().join("dlrun.db.old-1"));
+        assert_eq!(kept.expect("kept"), "first");
     }
 }
