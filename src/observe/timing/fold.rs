@@ -95,6 +95,7 @@ impl Fold {
                 .iter_mut()
                 .for_each(|epoch| epoch.printed_seconds = None);
         }
+        trust_whole_seconds(&mut progress.epochs);
         progress.step_times = self.pace.times();
         progress.points = self.curves.points();
         progress
@@ -541,6 +542,21 @@ fn grow_like_a_sum(epochs: &[Epoch]) -> bool {
     times.len() > 2 && times[0] >= 1.0 && times.windows(2).all(is_like_first)
 }
 
+/// Whole seconds give way to the clock, since most are rounded. Beside others with decimals (`1.00s` and `1.01s`) they are as exact
+/// as those: then no clock is kept for them, or the epochs would have two sources of times. Programs may print short times in
+/// another unit, so only times of the same unit say so.
+fn trust_whole_seconds(epochs: &mut [Epoch]) {
+    for unit in [1.0..60.0, 60.0..100.0] {
+        let printed = |epoch: &Epoch| epoch.printed_seconds.filter(|time| unit.contains(time));
+        let mut times = epochs.iter().filter_map(printed);
+        if times.any(|time| time.fract() != 0.0) {
+            let whole = |epoch: &&mut Epoch| printed(epoch).is_some_and(|time| time.fract() == 0.0);
+            let whole = epochs.iter_mut().filter(whole);
+            whole.for_each(|epoch| epoch.clock_seconds = None);
+        }
+    }
+}
+
 /// How long an epoch took by the clock. Where its beginning and its end were read at one go the clock cannot tell, nor
 /// where it runs a second and more short of the `printed` seconds: then a buffer held the beginning back.
 fn clock_seconds(
@@ -660,6 +676,25 @@ mod tests {
             (printed([60.0, 121.0, 179.0]), printed([60.0, 65.0, 58.0])),
             (0, 3)
         );
+    }
+
+    #[test]
+    fn whole_seconds_beside_decimals_are_as_exact_as_those() {
+        use crate::record::TimeSource::{Clock, Stated};
+        let sources = |times: [f64; 3]| {
+            let mut fold = Fold::default();
+            for (epoch, seconds) in (1..).zip(times) {
+                fold.apply(step(epoch, 1), Some(epoch * 2000));
+                fold.apply(end(epoch, Some(seconds)), Some(epoch * 2000 + 1020));
+            }
+            let progress = fold.progress(None);
+            let times = progress.epochs.iter().map(Epoch::time);
+            times.map(|time| time.expect("known").1).collect::<Vec<_>>()
+        };
+        assert_eq!(sources([1.0, 1.01, 1.0]), [Stated; 3]);
+        assert_eq!(sources([1.0, 1.0, 2.0]), [Clock; 3]);
+        // `812 ms` and `1 s`
+        assert_eq!(sources([1.0, 0.812, 1.0]), [Clock, Stated, Clock]);
     }
 
     #[test]
