@@ -6,8 +6,8 @@ use dlrun::job::{ArraySpec, Framework, JobState, Provenance, StorageClass};
 use dlrun::learn::model::{Counted, Length, Observation, Observations};
 use dlrun::record::store::{Store, StoreError, Writer};
 use dlrun::record::{
-    Conditions, Element, Epoch, ExitStatus, GpuFacts, GpuUsage, Interval, NodeRecord, NodeState,
-    Outcome, RunImage, Status,
+    Conditions, Element, Epoch, ExitStatus, GpuFacts, GpuUsage, Identity, Interval, NodeRecord,
+    NodeState, Outcome, RunImage, Status,
 };
 use tempfile::TempDir;
 
@@ -254,6 +254,29 @@ fn of_several_nodes_the_one_that_timed_tells_the_epochs() {
         ),
         (Some(9 << 30), 2)
     );
+}
+
+#[test]
+fn memory_of_few_samples_is_unknown_to_model_and_limits() {
+    for (samples, memory) in [(3, None), (4, Some(1 << 30))] {
+        let (_tmp, store) = filled(|writer| {
+            let mut record = run(run_id(1), "train", 1_000);
+            record.nodes = 1;
+            record.identity = Some(Identity {
+                program: "train".to_owned(),
+                ..Identity::default()
+            });
+            writer.upsert_run(&record)?;
+            let mut node = trained(1, "n1");
+            node.watcher.samples = samples;
+            node.usage.mem_peak_bytes = Some(1 << 30);
+            writer.ingest_attempt(&run_id(1), 0, 0, &outcome(vec![node]))?;
+            writer.set_status(&run_id(1), &status(JobState::Completed))
+        });
+        assert_eq!(seen(&store).0[0].memory_bytes, memory);
+        let past = store.history("train", "").expect("read");
+        assert_eq!(past[0].memory_bytes, memory);
+    }
 }
 
 #[test]

@@ -35,7 +35,8 @@ const STARTS: &str = "
         coalesce(node.ended_at_ms, node.updated_at_ms) AS node_last_ms, node.exit_code AS node_code,
         recogniser IS NOT NULL AS is_recognised, epochs_completed, restarts, conditions, cpus_allowed, omp_num_threads,
         cpu_model, cpus, core_gflops, node_gflops, memory_gb_per_second, disk_mb_per_second, benched_at_ms,
-        wall_seconds, mem_peak_bytes, cpu_throttled_seconds, EXISTS (SELECT 1 FROM gap WHERE gap.node = node.id) AS has_gaps
+        wall_seconds, iif(watcher_samples BETWEEN 1 AND 3, NULL, mem_peak_bytes) AS mem_peak_bytes, cpu_throttled_seconds,
+        EXISTS (SELECT 1 FROM gap WHERE gap.node = node.id) AS has_gaps
     FROM run CROSS JOIN attempt ON attempt.run = run.id
         LEFT JOIN element ON element.run = run.id AND element.element = attempt.element
         LEFT JOIN node ON node.attempt = attempt.id

@@ -159,7 +159,13 @@ fn used(figures: &mut Figures, run: &Run) {
         each,
     );
     figures.add("CPU efficiency", efficiency, "of the CPUs it was given");
-    figures.add("memory", memory, "most on a node");
+    let mut records = run.nodes.iter().map(|node| &node.record);
+    let is_sure = records.all(|record| record.sure_memory_peak().is_some());
+    let of_memory = match is_sure {
+        true => "most on a node",
+        false => "most seen on a node; the peak is not known",
+    };
+    figures.add("memory", memory, of_memory);
     figures.add("read", sum(|node| node.io_read_bytes), "from storage");
     figures.add("written", sum(|node| node.io_write_bytes), "to storage");
     figures.add("GPUs busy", busy, &gpus);
