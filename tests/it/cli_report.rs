@@ -76,6 +76,23 @@ fn one_run_is_a_page_named_after_it() {
 }
 
 #[test]
+fn loss_of_an_epoch_that_did_not_end_is_shown_beside_the_last_that_did() {
+    let trained = short(1, "resnet50");
+    let env = with(std::slice::from_ref(&trained));
+    let page = || {
+        let report = env.dlrun(["report", "@1", "--output", "-"]).run();
+        report.code(0).text()
+    };
+    assert!(!page().contains("printed last"));
+    let file = node_dir(&env, &trained).join("record.json");
+    let text = fs::read_to_string(&file).expect("readable");
+    let mut record: Value = serde_json::from_str(&text).expect("JSON");
+    record["progress"]["last_metrics"]["loss"] = 0.0123.into();
+    fs::write(&file, record.to_string()).expect("ours");
+    assert!(page().contains(" · printed last 0.0123"));
+}
+
+#[test]
 fn runs_side_by_side_have_intervals_and_what_is_unlike() {
     let slow = Trained {
         epoch_seconds: 11.0,

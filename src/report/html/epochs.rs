@@ -34,9 +34,18 @@ pub(super) fn panels(run: &Run, clock: &Clock) -> Vec<Panel> {
     let metrics = names.take(MOST_METRICS).filter_map(|name| {
         let of = |epoch: &Epoch| epoch.metrics.get(name).copied();
         let panel = figure(progress, clock, of)?;
+        // Of an epoch that did not end.
+        let ended = progress.epochs.last().and_then(of);
+        let later = progress.last_metrics.get(name).copied();
+        let later = later.filter(|later| later.is_finite() && Some(*later) != ended);
+        let summary = match later {
+            Some(later) => format!("{} · printed last {}", panel.summary, short(later)),
+            None => panel.summary,
+        };
         Some(Panel {
             title: name.chars().take(60).collect(),
             unit: "at the end of each epoch".to_owned(),
+            summary,
             ..panel
         })
     });
