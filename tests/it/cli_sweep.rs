@@ -51,12 +51,32 @@ fn the_planted_best_is_found_and_becomes_a_job_file() {
         "0",
         &format!("sampler = \"grid\"\nmax_jobs = 3\n{WHOLE}"),
     );
-    let result = run(&env, &file).arg("--json").run().code(0).result();
+    let done = run(&env, &file).arg("--json").run().code(0);
+    let result = done.result();
     assert_eq!(
         (&result["best"], &result["trials_planned"]),
         (&4.into(), &12.into()),
         "{result}"
     );
+    let table = env.dlrun(["sweep", "show"]).run().code(0).text();
+    let ended = done
+        .stderr
+        .lines()
+        .filter_map(|line| line.split("(run ").nth(1));
+    let times: Vec<_> = ended.filter_map(|end| end.split_once(", ")).collect();
+    assert_eq!(times.len(), 12, "{}", done.stderr);
+    for (id, took) in times {
+        let row = table.lines().find(|line| line.contains(id));
+        let took = took.trim_end_matches(')');
+        assert!(
+            row.is_some_and(|row| row.contains(took)),
+            "{id} {took}: {table}"
+        );
+    }
+    for only in [&["--trials", "2"][..], &["--dry-run"]] {
+        let again = run(&env, &file).args(only).run().code(0);
+        let _ = again.warns("nothing is left to run: 12 runs finished earlier");
+    }
     let first = &result["trials"][0];
     assert_eq!(
         (
@@ -87,8 +107,9 @@ fn the_planted_best_is_found_and_becomes_a_job_file() {
         page.contains("Best: trial 4, loss 0, with x=3.") && page.matches("h1").count() >= 12,
         "{page}"
     );
-    let best = env.dlrun(["sweep", "show", "--best"]).run().code(0).text();
-    let job = env.write("best.toml", best);
+    let best = env.dlrun(["sweep", "show", "--best"]).run().code(0);
+    let home = format!("save it in {}:", env.jobs().display());
+    let job = env.write("best.toml", best.warns(&home).text());
     let _ = env.dlrun(["check"]).arg(&job).run().code(0);
     assert!(fs::read_to_string(job).expect("written").contains("\"3\""));
 }

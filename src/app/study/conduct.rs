@@ -308,7 +308,11 @@ impl<'a, W: Work> Conductor<'a, W> {
             _ => self.work.outcome(flight.slot, tracked),
         };
         let (slot, at_ms) = (flight.slot, now_ms());
-        let turnaround = seconds_between(flight.begun_at_ms, at_ms);
+        // From start to end, as tables have it; if that is unknown, with the time in the queue.
+        let status = &tracked.status;
+        let span = status.started_at_ms.zip(status.ended_at_ms);
+        let (from, to) = span.unwrap_or((flight.begun_at_ms, at_ms));
+        let took = seconds_between(from, to);
         let run_id = tracked.record.run_id.clone();
         self.work.note(Entry::Over {
             at_ms,
@@ -319,18 +323,12 @@ impl<'a, W: Work> Conductor<'a, W> {
             self.work.again(slot);
         }
         self.display
-            .line(&self.end_line(slot, &run_id, &outcome, turnaround));
+            .line(&self.end_line(slot, &run_id, &outcome, took));
         Ok(())
     }
 
     /// A line that stays: which run of how many, what it is, what it came to.
-    fn end_line(
-        &self,
-        slot: Slot,
-        run_id: &RunId,
-        outcome: &W::Outcome,
-        turnaround: f64,
-    ) -> String {
+    fn end_line(&self, slot: Slot, run_id: &RunId, outcome: &W::Outcome, took: f64) -> String {
         let what = match outcome.failure() {
             None => self.work.result_text(outcome),
             Some(why)
@@ -342,7 +340,7 @@ impl<'a, W: Work> Conductor<'a, W> {
             Some(why) => why.to_owned(),
         };
         let (done, total) = self.work.done(self.flights.len());
-        let took = display_seconds(turnaround);
+        let took = display_seconds(took);
         let (label, short) = (self.work.label(slot), &run_id.as_str()[..6]);
         format!("[{done}/{total}] {label}: {what} (run {short}, {took})")
     }

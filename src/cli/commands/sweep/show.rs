@@ -89,7 +89,14 @@ pub(crate) fn run(session: &Session, args: &SweepShow) -> Result<u8, Error> {
     })?;
     sweep.trials = dir.header.repeats;
     if args.best {
-        return best(session, &sweep, &dir.journal);
+        best(session, &sweep, &dir.journal)?;
+        if let Some(home) = Path::new(&dir.header.file).parent() {
+            session.note(&format!(
+                "save it in {}: its paths are relative to that directory",
+                home.display()
+            ));
+        }
+        return Ok(0);
     }
     if args.csv {
         session.output.raw(csv(&sweep, &dir.journal).as_bytes())?;
@@ -124,7 +131,7 @@ fn reports_beside(page: &Path) -> BTreeMap<String, String> {
 }
 
 /// The job file of the best trial.
-fn best(session: &Session, sweep: &Sweep, study: &Study) -> Result<u8, Error> {
+fn best(session: &Session, sweep: &Sweep, study: &Study) -> Result<(), Error> {
     if let Some(second) = &sweep.second {
         let what = format!("{} and {}", sweep.metric.name, second.name);
         return Err(
@@ -158,8 +165,7 @@ fn best(session: &Session, sweep: &Sweep, study: &Study) -> Result<u8, Error> {
     };
     let job_file =
         job_file.map_err(|problems| Error::in_file(Kind::Data, "sweep.toml", "", problems))?;
-    session.output.raw(job_file.as_bytes())?;
-    Ok(0)
+    session.output.raw(job_file.as_bytes())
 }
 
 /// All trials: those of the front, those that came to a value, best first, then those under way, then those that failed.
