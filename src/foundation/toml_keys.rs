@@ -165,6 +165,14 @@ pub(crate) fn number(range: RangeInclusive<u64>) -> Kind<u64> {
     Kind::new(schema, move |fields, key| fields.number(key, range.clone()))
 }
 
+/// As [`number`], also as a whole float such as `4e9`, which a JSON Schema calls an integer too.
+pub(crate) fn large_number(range: RangeInclusive<u64>) -> Kind<u64> {
+    let Kind { schema, .. } = number(range.clone());
+    Kind::new(schema, move |fields, key| {
+        fields.large_number(key, range.clone())
+    })
+}
+
 pub(crate) fn decimal(range: RangeInclusive<f64>) -> Kind<f64> {
     let bound = |bound: f64| match bound.fract() {
         0.0 => Value::from(format!("{bound}").parse::<i64>().unwrap_or_default()),

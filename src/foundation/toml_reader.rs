@@ -257,6 +257,25 @@ impl<'a> Fields<'a> {
         self.within(key, number, &range, integer)
     }
 
+    /// As [`Fields::number`], also as a whole float such as `4e9`.
+    pub(crate) fn large_number(
+        &mut self,
+        key: &'static str,
+        range: RangeInclusive<u64>,
+    ) -> Option<u64> {
+        let float = self.raw(key)?.get_ref().as_float();
+        let number = float.and_then(|float| float.as_str().parse::<f64>().ok());
+        match number.filter(|number| number.fract() == 0.0 && *number >= 0.0) {
+            #[expect(
+                clippy::cast_possible_truncation,
+                clippy::cast_sign_loss,
+                reason = "what is too large becomes the largest number, which no range has"
+            )]
+            Some(number) => self.within(key, Some(number as u64), &range, number),
+            None => self.number(key, range),
+        }
+    }
+
     fn within<T: PartialOrd + std::fmt::Display>(
         &mut self,
         key: &str,

@@ -184,6 +184,29 @@ mod tests {
     }
 
     #[test]
+    fn whole_float_is_a_number_of_operations() {
+        let flops = |value: &str| {
+            let text =
+                format!("[run]\ncommand = [\"a\"]\n[workload]\nflops_per_sample = {value}\n");
+            parse(&text).map(|spec| spec.workload.flops_per_sample)
+        };
+        for value in ["4e9", "4_000_000_000", "4000000000.0"] {
+            assert_eq!(flops(value), Ok(Some(4_000_000_000)), "{value}");
+        }
+        for (value, part) in [
+            ("4.5", "a whole number"),
+            ("0.0", "must be from 1"),
+            ("-4e9", "a whole number"),
+            ("1e30", "must be from 1"),
+            ("inf", "a whole number"),
+            ("\"4e9\"", "a whole number"),
+        ] {
+            let message = &flops(value).expect_err("refused")[0].message;
+            assert!(message.contains(part), "{value}: {message}");
+        }
+    }
+
+    #[test]
     fn what_is_left_to_the_performance_model_is_kept_apart_from_what_is_not_said() {
         let left = |lines: &str| {
             let spec = parse(&format!("[run]\ncommand = [\"a\"]\n{lines}")).expect("valid");

@@ -13,7 +13,7 @@ use super::spec::{
 use crate::foundation::diagnostic::Problem;
 use crate::foundation::toml_keys::keys;
 use crate::foundation::toml_keys::{
-    Kind, Table, boolean, count, decimal, number, object, parsed, path, text, word,
+    Kind, Table, boolean, count, decimal, large_number, number, object, parsed, path, text, word,
 };
 use crate::foundation::toml_reader::{Fields, Located};
 
@@ -270,7 +270,7 @@ keys! {
         samples: Option<u64> = optional(number(1..=MAX_COUNT)),
         /// Floating-point operations of the forward pass of one sample; a multiplication with its addition counts as two.
         [serde(default, skip_serializing_if = "Option::is_none")]
-        flops_per_sample: Option<u64> = optional(number(1..=MAX_COUNT)),
+        flops_per_sample: Option<u64> = optional(large_number(1..=MAX_COUNT)),
         /// Samples of one step, over all workers.
         batch_size: Option<u64> = optional(number(1..=MAX_COUNT)),
         /// Epochs planned.
