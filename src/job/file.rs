@@ -27,6 +27,9 @@ pub fn parse(text: &str) -> Result<JobSpec, Vec<Problem>> {
 /// As [`parse`].
 pub fn parse_with(text: &str, overrides: &Overrides) -> Result<JobSpec, Vec<Problem>> {
     let mut document = parse_document(text)?;
+    if let Some(problem) = study(&document) {
+        return Err(vec![problem]);
+    }
     let mut problems = Vec::new();
     let lines = overrides.behind(text.len());
     Overrides::put_into(&mut document, &lines, &mut problems);
@@ -41,6 +44,24 @@ pub fn parse_with(text: &str, overrides: &Overrides) -> Result<JobSpec, Vec<Prob
     }
     spec.overrides = overrides.clone();
     Ok(spec)
+}
+
+/// The tables of files that are no jobs themselves, what those are, and what runs them.
+const STUDIES: [(&str, &str, &str); 3] = [
+    ("bench", "a matrix", "dlrun bench run"),
+    ("sweep", "a sweep", "dlrun sweep run"),
+    ("tune", "a tuning", "dlrun tune"),
+];
+
+/// The fault of a file that holds many jobs. Its other values may be placeholders, so they are not looked at.
+fn study(document: &DeTable<'_>) -> Option<Problem> {
+    STUDIES.iter().find_map(|(table, what, verb)| {
+        let mut keys = document.iter().map(|(key, _)| key);
+        let key = keys.find(|key| key.get_ref() == table)?;
+        let message = format!("this is {what}, not a job");
+        let hint = format!("`{verb} FILE` runs it, with --dry-run only checks it");
+        Some(Problem::at(key.span(), message).hinted(hint))
+    })
 }
 
 /// Says whether a text is TOML, be it a job file or not.
@@ -75,22 +96,7 @@ fn read_document(document: &DeTable<'_>, problems: &mut Vec<Problem>) -> JobSpec
 }
 
 /// What to write in place of keys of other programs.
-fn advice(shown: &str, name: &str, known: &[&'static str]) -> Option<String> {
-    let of_study = match shown {
-        "bench" => {
-            Some("this is a matrix: `dlrun bench run FILE` runs it, with --dry-run only checks it")
-        }
-        "sweep" => {
-            Some("this is a sweep: `dlrun sweep run FILE` runs it, with --dry-run only checks it")
-        }
-        "tune" => {
-            Some("this is a tuning: `dlrun tune FILE` runs it, with --dry-run only checks it")
-        }
-        _ => None,
-    };
-    if of_study.is_some() {
-        return of_study.map(str::to_owned);
-    }
+fn advice(_: &str, name: &str, known: &[&'static str]) -> Option<String> {
     let name = name.replace('-', "_");
     let (_, ours) = SYNONYMS
         .iter()
@@ -181,6 +187,18 @@ mod tests {
     fn tables_of_others_are_told_with_what_to_write() {
         assert!(fault_of("slurm = { partition = \"gpu\" }").contains("mean `resources`?"));
         assert!(fault_of("container = \"x.sif\"").contains("mean `image`?"));
+    }
+
+    #[test]
+    fn sweep_is_named_with_its_command_and_nothing_else_is_reported() {
+        let text = "[run]\ncommand = [\"a\", \"{{x}}\"]\n[resources]\nnodes = \"{{nodes}}\"\n[sweep]\nmode = \"min\"\n";
+        assert_eq!(
+            faults(text),
+            [
+                "this is a sweep, not a job [`dlrun sweep run FILE` runs it, with --dry-run only checks it]"
+            ]
+        );
+        assert!(fault_of("bench = {}").contains("a matrix, not a job [`dlrun bench run FILE`"));
     }
 
     #[test]
