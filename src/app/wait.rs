@@ -179,23 +179,20 @@ pub(crate) fn until_over(
     let only_local = watched.iter().all(|watched| watched.local);
     let mut pause = if only_local { LOCAL_PAUSE } else { FIRST_PAUSE };
     let mut ask_at = begun;
-    // The state comes first; of runs that are over already no epochs are shown at all.
+    // Of runs that are over already no epochs are shown at all.
     let mut is_first = true;
     loop {
         if !is_first {
             show_epochs(&mut watched, &display);
         }
         if Instant::now() >= ask_at {
-            ask(tracker, &mut watched, &mut display)?;
+            ask(tracker, &mut watched, &mut display, !is_first)?;
             if !only_local {
                 pause = pause.mul_f64(1.3).min(LONGEST_PAUSE);
             }
             ask_at = Instant::now() + pause;
         }
         if watched.iter().all(|watched| watched.over.is_some()) {
-            if !is_first {
-                show_epochs(&mut watched, &display);
-            }
             return Ok(watched
                 .into_iter()
                 .filter_map(|watched| watched.over)
@@ -243,10 +240,12 @@ fn show_epochs(watched: &mut [Watched], display: &Display) {
     }
 }
 
+/// Asks for the states; `shows_epochs`: the last epochs of a run that is over come before its state.
 fn ask(
     tracker: &mut Tracker<'_>,
     watched: &mut [Watched],
     display: &mut Display,
+    shows_epochs: bool,
 ) -> Result<(), Error> {
     let due: Vec<RunId> = watched
         .iter()
@@ -270,6 +269,9 @@ fn ask(
         {
             watched.look(tracked);
         }
+    }
+    if shows_epochs && watched.iter().any(|watched| watched.over.is_some()) {
+        show_epochs(watched, display);
     }
     let counted: Vec<String> = match states.len() {
         1 if due.len() == 1 => states

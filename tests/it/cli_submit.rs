@@ -113,7 +113,9 @@ fn wait_prints_the_last_epoch_of_a_program_that_ended_well() {
             .code(code)
             .warns("epoch 1/2")
     };
-    let _ = waited(epochs, 0).warns("epoch 2/2");
+    let well = waited(epochs, 0);
+    let place = |text: &str| well.stderr.rfind(text).expect(text);
+    assert!(place("epoch 2/2") < place("completed"), "{}", well.stderr);
     let failed = waited(&format!("{epochs}; exit 3"), 10);
     assert!(
         !failed.stderr.contains("epoch 2/2"),
