@@ -2,8 +2,10 @@
 
     pip install scikit-learn slurmise zstandard
     python -W ignore tests/bench/trainings.py tests/fixtures/model/trainings-2026-11.jsonl.zst
+    python -W ignore tests/bench/trainings.py tests/fixtures/model/trainings-2026-11-c.jsonl.zst 12
 
-Each run from the 41st on is predicted from those before it; what is fitted is fitted again after each ten.
+Each run from the 41st on, or after as many as the second argument says, is predicted from those before it; what is fitted is fitted again
+after each ten.
 """
 
 import json
@@ -20,7 +22,7 @@ from slurmise.api import Slurmise as Api
 from slurmise.job_data import JobData
 from slurmise.job_database import JobDatabase
 
-FIRST, REFIT = 40, 10
+REFIT = 10
 
 
 def read(path):
@@ -129,12 +131,12 @@ def has_limit(run, before):
 
 def main():
     """Print the table of one fixture."""
-    runs = read(sys.argv[1])
+    runs, first = read(sys.argv[1]), int(sys.argv[2]) if len(sys.argv) > 2 else 40
     ways = {"nearest": nearest, "last two": last_two, "ridge": Regression(lambda: Ridge(0.1))}
     ways["gradient boosting"] = Regression(lambda: GradientBoostingRegressor(random_state=1))
     ways["slurmise"] = Slurmise(runs, tempfile.mkdtemp())
     for figure, name in [(figure, name) for figure in ("epoch", "run") for name in ways if (figure, name) != ("epoch", "slurmise")]:
-        judged = [(run, runs[:at]) for at, run in enumerate(runs) if at >= FIRST and run[figure]]
+        judged = [(run, runs[:at]) for at, run in enumerate(runs) if at >= first and run[figure]]
         said = [(run, before, seconds) for run, before in judged if (seconds := ways[name](run, before, figure))]
         errors = [abs(math.log(max(seconds, 1e-9) / run[figure])) for run, _, seconds in said]
         print(f"{figure}, {name}: {len(said)} of {len(judged)}, off by {math.expm1(statistics.median(errors or [0])):.3f}")
