@@ -73,10 +73,8 @@ fn the_planted_best_is_found_and_becomes_a_job_file() {
             "{id} {took}: {table}"
         );
     }
-    for only in [&["--trials", "2"][..], &["--dry-run"]] {
-        let again = run(&env, &file).args(only).run().code(0);
-        let _ = again.warns("nothing is left to run: 12 runs finished earlier");
-    }
+    let again = run(&env, &file).args(["--trials", "2"]).run().code(0);
+    let _ = again.warns("nothing is left to run: 12 runs finished earlier");
     let first = &result["trials"][0];
     assert_eq!(
         (

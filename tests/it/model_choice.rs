@@ -61,7 +61,7 @@ fn a_second_run_of_the_same_job_file_chooses_better_after_a_refit() {
         &env,
         "open",
         "compiler = \"auto\"",
-        "[resources]\nwalltime = \"auto\"\n",
+        "[resources]\nwalltime = \"auto\"\nmemory = \"auto\"\n",
     );
     let trial = job(&env, "trial", "compiler = \"xla\"", "");
 
@@ -126,6 +126,12 @@ fn a_second_run_of_the_same_job_file_chooses_better_after_a_refit() {
             .as_u64()
             .expect("seconds")
             >= 300
+    );
+    assert!(
+        second["plan"]["resources"]["memory"]
+            .as_u64()
+            .expect("bytes")
+            .is_multiple_of(256 << 20)
     );
     let (again, _) = planned(&env, &open);
     assert_eq!(again["plan"], second["plan"], "a plan is the same twice");

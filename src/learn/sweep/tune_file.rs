@@ -33,8 +33,9 @@ const OF_RESULT: &str = "batch, batchsize, bs, accum, accumulate, accumulation, 
                          seed, epoch, epochs, steps, iterations, samples, subset, limit, resolution, optimizer, momentum, decay, dropout, \
                          precision, amp, fp16, bf16, dtype";
 
-/// Parts of names of arguments that change how fast samples come, and nothing else.
+/// Parts of names of arguments that say how fast samples come, and of those that are switches or change the result.
 const OF_LOADER: &str = "workers, prefetch";
+const NOT_OF_LOADER: &str = "persistent, batch, batches, samples, seed, steps";
 
 fn is_among(words: &str, word: &str) -> bool {
     words.split(", ").any(|known| known == word)
@@ -272,17 +273,20 @@ pub fn not_searched(sweep: &Sweep) -> Vec<String> {
             Some((option, number)) => (option, Some(number)),
             None => (*word, words.get(place + 1).copied()),
         };
+        // `--data.num_workers` is the variable `num_workers`.
         let name = option.trim_start_matches('-').to_ascii_lowercase();
-        let mut parts = name.split(['-', '_']);
-        let is_meant = option.starts_with('-') && parts.any(|part| is_among(OF_LOADER, part));
+        let name = name.rsplit('.').next().unwrap_or_default();
+        let has = |words: &str| name.split(['-', '_']).any(|part| is_among(words, part));
+        let is_meant = option.starts_with('-') && has(OF_LOADER) && !has(NOT_OF_LOADER);
         let number = written.and_then(|number| number.parse::<u32>().ok());
         let Some(number) = number.filter(|_| is_meant) else {
             continue;
         };
         let name = name.replace('-', "_");
         let mut values = vec![number];
+        let least = u32::from(has("prefetch"));
         for other in [number / 2, number.saturating_mul(2), 2, 4] {
-            if !values.contains(&other) {
+            if other >= least && !values.contains(&other) {
                 values.push(other);
             }
         }
@@ -483,7 +487,14 @@ mod tests {
                  `vars.prefetch_factor = [2, 1, 4]` under [tune.space]"
             ]
         );
+        let found = hints("\"train\", \"--data.num_workers=1\", \"--prefetch=1\"");
+        assert!(
+            found[0].contains("vars.num_workers = [1, 0, 2, 4]"),
+            "{found:?}"
+        );
+        assert!(found[1].contains("vars.prefetch = [1, 2, 4]"), "{found:?}");
         for words in [
+            "\"train\", \"--persistent-workers=1\", \"--prefetch-samples=8\"",
             "\"train\", \"--workers\", \"auto\"",
             "\"train\", \"workers\", \"8\"",
             "\"train\", \"--batch-size\", \"8\"",

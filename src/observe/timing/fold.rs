@@ -544,10 +544,10 @@ fn grow_like_a_sum(epochs: &[Epoch]) -> bool {
 
 /// Whole seconds give way to the clock, since most are rounded. Beside others with decimals (`1.00s` and `1.01s`) they are as exact
 /// as those: then no clock is kept for them, or the epochs would have two sources of times. Programs may print short times in
-/// another unit, so only times of the same unit say so.
+/// another unit, or with more digits, so only times of the same size say so.
 fn trust_whole_seconds(epochs: &mut [Epoch]) {
-    for unit in [1.0..60.0, 60.0..100.0] {
-        let printed = |epoch: &Epoch| epoch.printed_seconds.filter(|time| unit.contains(time));
+    for size in [1.0..10.0, 10.0..60.0, 60.0..100.0] {
+        let printed = |epoch: &Epoch| epoch.printed_seconds.filter(|time| size.contains(time));
         let mut times = epochs.iter().filter_map(printed);
         if times.any(|time| time.fract() != 0.0) {
             let whole = |epoch: &&mut Epoch| printed(epoch).is_some_and(|time| time.fract() == 0.0);
@@ -695,6 +695,8 @@ mod tests {
         assert_eq!(sources([1.0, 1.0, 2.0]), [Clock; 3]);
         // `812 ms` and `1 s`
         assert_eq!(sources([1.0, 0.812, 1.0]), [Clock, Stated, Clock]);
+        // Decimals of another size.
+        assert_eq!(sources([1.0, 12.5, 1.0]), [Clock, Stated, Clock]);
     }
 
     #[test]

@@ -23,7 +23,7 @@ const STARTS: &str = "
         coalesce(attempt.attempt = (SELECT max(other.attempt) FROM attempt AS other
             WHERE other.run = run.id AND other.element = attempt.element), true) AS is_last,
         coalesce(attempt.element, 0) AS element,
-        coalesce(count(DISTINCT node.node) < run.nodes OR max(watcher_samples BETWEEN 1 AND 3) OR EXISTS (
+        coalesce(count(DISTINCT node.node) < run.nodes OR EXISTS (
             SELECT 1 FROM missing JOIN node AS blind ON missing.node = blind.id
             WHERE blind.attempt = attempt.id AND missing.what LIKE 'ranks%'), false) AS is_blind
     FROM run LEFT JOIN attempt ON attempt.run = run.id
@@ -116,7 +116,7 @@ fn start(row: &Row<'_>) -> rusqlite::Result<Option<(u32, Past)>> {
             .into_iter()
             .flatten()
             .reduce(f64::max),
-        // What was not watched, or read three times or less, may have had more.
+        // What was not watched may have had more.
         memory_bytes: unsigned(row, "memory_bytes")?.filter(|bytes| *bytes > 0 && !is_blind),
     };
     Ok(Some((row.get("element")?, past)))

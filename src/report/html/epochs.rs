@@ -35,7 +35,7 @@ pub(super) fn panels(run: &Run, clock: &Clock) -> Vec<Panel> {
         let of = |epoch: &Epoch| epoch.metrics.get(name).copied();
         let panel = figure(progress, clock, of)?;
         // Of an epoch that did not end.
-        let ended = progress.epochs.last().and_then(of);
+        let ended = progress.epochs.iter().rev().find_map(of);
         let later = progress.last_metrics.get(name).copied();
         let later = later.filter(|later| later.is_finite() && Some(*later) != ended);
         let summary = match later {

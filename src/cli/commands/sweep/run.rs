@@ -16,7 +16,7 @@ use crate::foundation::diagnostic::Problem;
 use crate::foundation::units::counted;
 use crate::job::{JobState, SchedulerKind};
 use crate::learn::sweep::{
-    Sampler, StopRule, Study, Sweep, Values, not_searched, parse, parse_tune,
+    Sampler, SamplerKind, StopRule, Study, Sweep, Values, not_searched, parse, parse_tune,
 };
 
 /// Trials that `--dry-run` lists.
@@ -67,10 +67,6 @@ fn search(session: &Session, how: &StudyRun, sweep: &Sweep, source: &Source) -> 
             let what = "`dlrun sweep run` creates a Python environment with";
             session.note(&format!("{what} {packages} first"));
         });
-        let begun = kept(session, sweep).filter(|_| !how.restart);
-        if let Some((dir, _)) = begun {
-            note_begun(session, sweep, &dir.journal);
-        }
         return planned(session, sweep, source);
     }
     let optuna = optuna.map(Optuna::ready).transpose()?;
@@ -82,7 +78,14 @@ fn search(session: &Session, how: &StudyRun, sweep: &Sweep, source: &Source) -> 
     ));
     let (over, all) = sweep.runs(&dir.journal);
     if over == all {
-        note_begun(session, sweep, &dir.journal);
+        let runs = counted(over as u64, "run");
+        let more = match sweep.sampler {
+            SamplerKind::Grid => "",
+            _ => "raise `trials` for more, or ",
+        };
+        session.note(&format!(
+            "nothing is left to run: {runs} finished earlier; {more}begin again with --restart"
+        ));
     }
     let work = SweepWork::new(sweep, source, &mut dir, optuna);
     let went_on = Conductor::new(session, work, sweep.max_jobs)?.run()?;
@@ -129,24 +132,8 @@ fn search(session: &Session, how: &StudyRun, sweep: &Sweep, source: &Source) -> 
 
 /// Whether what is kept of the sweep lacks trials. A finished one is shown without its sampler.
 fn needs_proposals(session: &Session, sweep: &Sweep) -> bool {
-    kept(session, sweep).is_none_or(|(dir, _)| sweep.needs_proposals(&dir.journal))
-}
-
-/// What is kept of the sweep, with its file.
-fn kept(session: &Session, sweep: &Sweep) -> Option<(StudyDir<Study>, String)> {
-    StudyDir::find(session, Some(&sweep.name)).ok()
-}
-
-/// Says what of the sweep is not run again.
-fn note_begun(session: &Session, sweep: &Sweep, study: &Study) {
-    let (over, all) = sweep.runs(study);
-    let runs = counted(over as u64, "run");
-    session.note(&match over == all {
-        true => format!(
-            "nothing is left to run: {runs} finished earlier; raise `trials` for more, or begin again with --restart"
-        ),
-        false => format!("{over} of {all} runs finished earlier and are not run again"),
-    });
+    let kept = StudyDir::<Study>::find(session, Some(&sweep.name));
+    kept.map_or(true, |(dir, _)| sweep.needs_proposals(&dir.journal))
 }
 
 /// `lr: 50 trials by tpe, 4 at a time, stop asha`.
