@@ -17,8 +17,8 @@ pub struct Located<T> {
     pub span: Range<usize>,
 }
 
-/// What to write in place of an unknown key: gets its full name, its name and the known keys of its table.
-pub(crate) type Advice = fn(&str, &str, &[&'static str]) -> Option<String>;
+/// What to write in place of an unknown key: gets its name and the known keys of its table.
+pub(crate) type Advice = fn(&str, &[&'static str]) -> Option<String>;
 
 type Value<'a> = Spanned<DeValue<'a>>;
 
@@ -536,9 +536,7 @@ impl<'a> Fields<'a> {
             }
             let shown = format!("{}{name}", self.prefix);
             let problem = Problem::at(key.span(), format!("unknown key `{shown}`"));
-            let advice = self
-                .advice
-                .and_then(|advice| advice(&shown, name, &self.asked));
+            let advice = self.advice.and_then(|advice| advice(name, &self.asked));
             let guess = || {
                 let guess = nearest(name, self.asked.iter().copied())?;
                 Some(format!("did you mean `{guess}`?"))

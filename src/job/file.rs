@@ -96,7 +96,7 @@ fn read_document(document: &DeTable<'_>, problems: &mut Vec<Problem>) -> JobSpec
 }
 
 /// What to write in place of keys of other programs.
-fn advice(_: &str, name: &str, known: &[&'static str]) -> Option<String> {
+fn advice(name: &str, known: &[&'static str]) -> Option<String> {
     let name = name.replace('-', "_");
     let (_, ours) = SYNONYMS
         .iter()

@@ -33,9 +33,9 @@ const OF_RESULT: &str = "batch, batchsize, bs, accum, accumulate, accumulation, 
                          seed, epoch, epochs, steps, iterations, samples, subset, limit, resolution, optimizer, momentum, decay, dropout, \
                          precision, amp, fp16, bf16, dtype";
 
-/// Parts of names of arguments that say how fast samples come, and of those that are switches or change the result.
+/// Parts of names of arguments that say how fast samples come, and of switches among them.
 const OF_LOADER: &str = "workers, prefetch";
-const NOT_OF_LOADER: &str = "persistent, batch, batches, samples, seed, steps";
+const SWITCHES: &str = "persistent";
 
 fn is_among(words: &str, word: &str) -> bool {
     words.split(", ").any(|known| known == word)
@@ -277,7 +277,8 @@ pub fn not_searched(sweep: &Sweep) -> Vec<String> {
         let name = option.trim_start_matches('-').to_ascii_lowercase();
         let name = name.rsplit('.').next().unwrap_or_default();
         let has = |words: &str| name.split(['-', '_']).any(|part| is_among(words, part));
-        let is_meant = option.starts_with('-') && has(OF_LOADER) && !has(NOT_OF_LOADER);
+        let is_searchable = has(OF_LOADER) && !has(OF_RESULT) && !has(SWITCHES);
+        let is_meant = option.starts_with('-') && is_searchable;
         let number = written.and_then(|number| number.parse::<u32>().ok());
         let Some(number) = number.filter(|_| is_meant) else {
             continue;

@@ -156,8 +156,8 @@ fn what_is_measured_of_a_job_is_what_it_used() {
         "CPU {cpu} s of {truth}, anon {hold} of {HELD_BYTES}, written {written} of {WRITTEN_BYTES}, processes {processes:?} {commands:?}, {} samples",
         samples.len()
     );
-    // The command's end is not in its own figure: on a slow machine giving 512 MiB back took 3 % of it.
-    assert!(is_within(cpu, truth, 0.05), "{told}");
+    // Nothing is missing. The cgroup has more than the command counts before its end: that end, the job's shell, dlrun itself.
+    assert!(cpu > 0.98 * truth && cpu < 1.05 * truth, "{told}");
     #[expect(clippy::cast_precision_loss, reason = "far below 2^53")]
     let (hold, held_bytes) = (hold as f64, HELD_BYTES as f64);
     assert!(is_within(hold, held_bytes, 0.02), "{told}");
