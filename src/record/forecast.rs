@@ -47,7 +47,7 @@ pub struct Shift {
     /// The later level divided by the earlier one.
     pub time_ratio: f64,
     /// When the last run before it and the first after it were submitted, in Unix milliseconds UTC.
-    #[serde(default, skip_serializing_if = "super::is_default")]
+    #[serde(default)]
     pub between_ms: [u64; 2],
 }
 

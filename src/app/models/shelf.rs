@@ -153,10 +153,12 @@ const MOST: u64 = 1 << 30;
 /// Reads the model in `file`, which `path` names.
 pub(super) fn model_in(file: File, path: &Path) -> Result<Model, Error> {
     let unreadable = |error| cannot_read(path.display(), &error);
-    if !file.metadata().map_err(unreadable)?.is_file() {
+    let its = file.metadata().map_err(unreadable)?;
+    if !its.is_file() {
         return Err(failure!(Data, "`{}` is not a file", path.display()));
     }
-    let mut bytes = Vec::new();
+    let length = usize::try_from(its.len().min(MOST)).unwrap_or_default();
+    let mut bytes = Vec::with_capacity(length);
     file.take(MOST)
         .read_to_end(&mut bytes)
         .map_err(unreadable)?;

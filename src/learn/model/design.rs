@@ -5,15 +5,14 @@ use std::collections::HashMap;
 use nalgebra::DVector;
 use serde::{Deserialize, Serialize};
 
-use super::Priors;
 use super::block::{Block, Centres, Term};
 use super::facts::Facts;
 use super::gather::{Group, Target, Value};
 use super::recent::{Ahead, recent};
 use super::response::Response;
+use super::{Effect, Priors};
 use crate::foundation::hash::Hash;
-use crate::foundation::statistics::median;
-use crate::foundation::statistics::mixed;
+use crate::foundation::statistics::{median, mixed};
 use crate::record::Shift;
 
 /// No block gets more coefficients than this; rarer levels have none of their own.
@@ -85,10 +84,13 @@ pub(super) struct Design {
     pub(super) pooled: u64,
 }
 
+/// Levels that were met, by their keys: the number of each in the order in which they came, and its runs.
+type Levels = HashMap<u64, (usize, u64)>;
+
 /// The key of a cell, out of all that its row holds.
-pub(super) fn cell_key<'a>(workload: u64, terms: impl Iterator<Item = &'a (Block, Term)>) -> u64 {
+pub(super) fn cell_key(workload: u64, terms: impl Iterator<Item = (u64, f64)>) -> u64 {
     terms
-        .flat_map(|(_, term)| [term.key, term.value.to_bits()])
+        .flat_map(|(key, value)| [key, value.to_bits()])
         .fold(Hash::new(8).number(workload), Hash::number)
         .end()
 }
@@ -123,71 +125,32 @@ impl Design {
             _ => &[],
         };
         let centres = design.layout.centres;
-        let differences = published.iter().map(|effect| {
-            let (a, b) = (Facts::new(&effect.a), Facts::new(&effect.b));
-            (effect, difference(response, &centres, &a, &b))
-        });
-        let differences: Vec<_> = differences.collect();
-        design.choose_columns(response, &groups, differences.iter().map(|(_, row)| row));
-        for (effect, keys) in &differences {
-            let row = design.row(keys.iter().copied());
-            let y = effect.time_ratio.ln();
-            if !row.is_empty() && y.is_finite() && effect.sd > 0.0 {
-                let precision = (effect.sd * effect.sd).recip();
-                design.pseudo.push(Pseudo { row, y, precision });
-            }
-        }
-        design.add_cells(response, groups);
-        design
-    }
-
-    fn choose_columns<'a>(
-        &mut self,
-        response: Response,
-        groups: &[(&Group, Vec<Target>)],
-        published: impl Iterator<Item = &'a Vec<(u64, f64)>>,
-    ) {
-        let mut runs: HashMap<u64, u64> = HashMap::new();
-        for (group, targets) in groups {
-            for (_, term) in response.terms(&group.facts, &self.layout.centres) {
-                *runs.entry(term.key).or_default() += targets.len() as u64;
-            }
-        }
+        let mut levels = Levels::new();
+        let mut row = |terms: &[(u64, f64)], runs: usize| -> Row {
+            let met = |(key, value): &(u64, f64)| {
+                let next = levels.len();
+                let (number, all) = levels.entry(*key).or_insert((next, 0));
+                *all += runs as u64;
+                entry(*number, *value)
+            };
+            terms.iter().map(met).collect()
+        };
         // What is published gets a coefficient wherever it may matter.
-        for (key, _) in published.flatten() {
-            *runs.entry(*key).or_default() += 1;
-        }
-        let mut levels: Vec<(u64, u64, u64)> = runs
-            .into_iter()
-            .map(|(key, runs)| (key >> 56, u64::MAX - runs, key))
-            .collect();
-        levels.sort_unstable();
-        for same in levels.chunk_by(|one, other| one.0 == other.0) {
-            let taken = same.len().min(MOST_LEVELS);
-            self.layout
-                .keys
-                .extend(same[..taken].iter().map(|(.., key)| *key));
-            self.pooled += (same.len() - taken) as u64;
-        }
-        self.layout.keys.sort_unstable();
-    }
-
-    /// The row of coefficients by their keys; those that none was chosen for are left out.
-    fn row(&self, keys: impl Iterator<Item = (u64, f64)>) -> Row {
-        let place = |(key, value)| Some(entry(self.layout.place(key)?, value));
-        let mut row: Row = keys.filter_map(place).collect();
-        row.sort_unstable_by_key(|(place, _)| *place);
-        row.shrink_to_fit();
-        row
-    }
-
-    /// Groups that differ in nothing that matters here become one cell.
-    fn add_cells(&mut self, response: Response, groups: Vec<(&Group, Vec<Target>)>) {
+        let effect = |effect: &Effect| {
+            let (a, b) = (Facts::new(&effect.a), Facts::new(&effect.b));
+            Pseudo {
+                row: row(&difference(response, &centres, &a, &b), 1),
+                y: effect.time_ratio.ln(),
+                precision: (effect.sd * effect.sd).recip(),
+            }
+        };
+        design.pseudo = published.iter().map(effect).collect();
         let cell = |(group, targets): (&Group, Vec<Target>)| {
-            let terms: Vec<_> = response.terms(&group.facts, &self.layout.centres).collect();
+            let terms = response.terms(&group.facts, &centres);
+            let terms: Vec<_> = terms.map(|(_, term)| (term.key, term.value)).collect();
             let cell = Cell {
-                key: cell_key(group.facts.workload, terms.iter()),
-                row: self.row(terms.iter().map(|(_, term)| (term.key, term.value))),
+                key: cell_key(group.facts.workload, terms.iter().copied()),
+                row: row(&terms, targets.len()),
                 targets,
                 shift: None,
                 ahead: Vec::new(),
@@ -195,6 +158,47 @@ impl Design {
             (group.facts.workload, cell)
         };
         let mut cells: Vec<(u64, Cell)> = groups.into_iter().map(cell).collect();
+        let places = design.choose_columns(levels);
+        let published = design.pseudo.iter_mut().map(|pseudo| &mut pseudo.row);
+        for row in published.chain(cells.iter_mut().map(|(_, cell)| &mut cell.row)) {
+            row.retain_mut(|(level, _)| {
+                let place = places[*level as usize];
+                *level = place.unwrap_or_default();
+                place.is_some()
+            });
+            row.sort_unstable_by_key(|(place, _)| *place);
+        }
+        design
+            .pseudo
+            .retain(|its| !its.row.is_empty() && (its.y * its.precision).is_finite());
+        design.add_cells(response, cells);
+        design
+    }
+
+    /// Takes the commonest levels of each block as columns. Returns the place of each level, by its number.
+    fn choose_columns(&mut self, levels: Levels) -> Vec<Option<u32>> {
+        let mut places = vec![None; levels.len()];
+        let mut levels: Vec<_> = levels
+            .into_iter()
+            .map(|(key, (number, runs))| (key >> 56, u64::MAX - runs, key, number))
+            .collect();
+        levels.sort_unstable();
+        let mut chosen: Vec<(u64, usize)> = Vec::new();
+        for same in levels.chunk_by(|one, other| one.0 == other.0) {
+            let taken = &same[..same.len().min(MOST_LEVELS)];
+            chosen.extend(taken.iter().map(|its| (its.2, its.3)));
+            self.pooled += (same.len() - taken.len()) as u64;
+        }
+        chosen.sort_unstable();
+        for (place, (_, number)) in (0..).zip(&chosen) {
+            places[*number] = Some(place);
+        }
+        self.layout.keys = chosen.into_iter().map(|(key, _)| key).collect();
+        places
+    }
+
+    /// Cells of groups that differ in nothing that matters here become one.
+    fn add_cells(&mut self, response: Response, mut cells: Vec<(u64, Cell)>) {
         cells.sort_by_key(|(workload, cell)| (*workload, cell.key));
         for (workload, cell) in cells {
             let at = self.cells.len();

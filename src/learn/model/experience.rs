@@ -98,13 +98,8 @@ fn word_key(facts: &Facts, word: Word) -> Option<u64> {
     } else {
         0
     };
-    is_known.then(|| {
-        Hash::new(11)
-            .number(word as u64)
-            .number(within)
-            .number(hash)
-            .end()
-    })
+    let key = Hash::new(11).number(word as u64).number(within);
+    is_known.then(|| key.number(hash).end())
 }
 
 impl Experience {

@@ -33,7 +33,6 @@ pub struct LearnedEffect {
     /// Where: such as `tensorflow on cpu`; empty: everywhere.
     pub within: String,
     /// The workload that it is of; `None`: one that was never measured.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub workload: Option<String>,
     /// The time with the one divided by the time with the other.
     pub time_ratio: RatioInterval,

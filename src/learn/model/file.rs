@@ -1,18 +1,19 @@
-//! A model as a file: a line of JSON with its head, one with what it learned, and the CRC-32 of both.
+//! A model as a file: a line of JSON with its head; what it learned, as `postcard` writes it; and the CRC-32 of both.
 
 use super::solution::Solution;
 use super::{Head, MODEL_FORMAT, Model, Unreadable};
+
+/// Bytes of the checksum.
+const SUM: usize = 4;
 
 impl Model {
     /// The bytes of a model file.
     #[must_use]
     pub fn to_bytes(&self) -> Vec<u8> {
-        let json = "numbers and text with text as keys";
-        let mut bytes = serde_json::to_vec(&self.head).expect(json);
+        let mut bytes = serde_json::to_vec(&self.head).expect("numbers and text");
         bytes.push(b'\n');
-        serde_json::to_writer(&mut bytes, &self.learned).expect(json);
-        let sum = format!("\n{:08x}\n", crc32fast::hash(&bytes));
-        bytes.extend_from_slice(sum.as_bytes());
+        let mut bytes = postcard::to_extend(&self.learned, bytes).expect("numbers and text");
+        bytes.extend(crc32fast::hash(&bytes).to_le_bytes());
         bytes
     }
 
@@ -21,8 +22,7 @@ impl Model {
     /// # Errors
     /// Where it is no model, is damaged, or was written by another dlrun that this one does not understand.
     pub fn from_bytes(bytes: &[u8]) -> Result<Self, Unreadable> {
-        let mut lines = bytes.split(|byte| *byte == b'\n');
-        let line = lines.next().unwrap_or_default();
+        let line = memchr::memchr(b'\n', bytes).map_or(bytes, |end| &bytes[..end]);
         let value: serde_json::Value =
             serde_json::from_slice(line).map_err(|_| Unreadable::NoModel)?;
         let found = value
@@ -34,18 +34,15 @@ impl Model {
             std::cmp::Ordering::Greater => return Err(Unreadable::Newer { found }),
             std::cmp::Ordering::Equal => {}
         }
-        let [Some(learned), Some(sum), Some(b""), None] = std::array::from_fn(|_| lines.next())
-        else {
-            return Err(Unreadable::Damaged("it is cut off, or continues"));
-        };
-        let summed = line.len() + 1 + learned.len();
-        if *sum != *format!("{:08x}", crc32fast::hash(&bytes[..summed])).as_bytes() {
-            return Err(Unreadable::Damaged("its checksum is another one"));
-        }
-        let unreadable = |_| Unreadable::Damaged("what it learned cannot be read");
+        let (summed, sum) = bytes.split_at(bytes.len() - SUM.min(bytes.len()));
+        let sum_is_right = *sum == crc32fast::hash(summed).to_le_bytes();
+        let learned = summed.get(line.len() + 1..).filter(|_| sum_is_right);
+        let cut_off = Unreadable::Damaged("it is cut off, or its checksum is another one");
+        let learned = learned.ok_or(cut_off)?;
+        let unreadable = || Unreadable::Damaged("what it learned cannot be read");
         let model = Self {
-            head: serde_json::from_value::<Head>(value).map_err(unreadable)?,
-            learned: serde_json::from_slice(learned).map_err(unreadable)?,
+            head: serde_json::from_value::<Head>(value).map_err(|_| unreadable())?,
+            learned: postcard::from_bytes(learned).map_err(|_| unreadable())?,
         };
         let is_sound = model.learned.parts.iter().all(Solution::is_sound);
         is_sound

@@ -40,7 +40,8 @@ pub(super) struct Learned {
     /// What was measured at all.
     pub(super) experience: Experience,
     compilers: BTreeMap<u64, Vec<String>>,
-    hardware_met: HardwareMet,
+    /// [`HardwareMet`] as JSON, since it leaves fields out.
+    hardware_met: String,
     explanation: Explanation,
 }
 
@@ -97,7 +98,10 @@ impl Model {
                 parts,
                 experience: Experience::new(&gathered),
                 compilers: gathered.compilers(),
-                hardware_met: std::mem::take(&mut gathered.hardware_met).shortened(),
+                hardware_met: serde_json::to_string(
+                    &std::mem::take(&mut gathered.hardware_met).shortened(),
+                )
+                .expect("numbers and text"),
                 explanation: explanation.unwrap_or_default(),
             },
         })
@@ -132,14 +136,18 @@ impl Model {
         queues: &[Option<&str>],
         on_gpus: bool,
     ) -> Met {
-        self.learned.hardware_met.met(scheduler, queues, on_gpus)
+        self.seen().met(scheduler, queues, on_gpus)
+    }
+
+    fn seen(&self) -> HardwareMet {
+        serde_json::from_str(&self.learned.hardware_met).unwrap_or_default()
     }
 
     /// Whether a scheduler keeps its jobs from CPUs that they did not ask for, as far as the runs tell: some were kept, or all
     /// had their whole node.
     #[must_use]
     pub fn confines(&self, scheduler: SchedulerKind) -> Option<bool> {
-        self.learned.hardware_met.confines(scheduler)
+        self.seen().confines(scheduler)
     }
 
     /// Compilers that were measured with a framework, in the order of their names.

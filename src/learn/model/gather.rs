@@ -66,14 +66,12 @@ pub(super) struct Group {
 #[derive(Debug, Clone, Default, Serialize, Deserialize)]
 pub(super) struct Growth {
     /// The name of the number among the arguments; `None`: the number of epochs.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(super) name: Option<String>,
     /// The fewest and the most of a run.
     pub(super) ends: (f64, f64),
     /// The share of the run with the fewest that all runs have.
     fixed: f64,
     /// The smallest and the largest of the other numbers among the arguments.
-    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub(super) others: BTreeMap<String, (f64, f64)>,
 }
 

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use bytes::Bytes;
 use nalgebra::{DMatrix, DVector};
 use serde::{Deserialize, Serialize};
 
@@ -33,8 +34,8 @@ pub(super) struct Solution {
     shared: Vec<f64>,
     /// The covariance of the shared coefficients: rows of the lower triangle, each to the diagonal.
     covariance: Vec<f32>,
-    /// What was measured of each workload, as JSON: a forecast needs one of them, and a model may have thousands.
-    workloads: BTreeMap<u64, Box<str>>,
+    /// Each [`Workload`] as its bytes in a file: a forecast needs one of them, and a model may have thousands.
+    workloads: BTreeMap<u64, Bytes>,
 }
 
 /// What was measured of a workload.
@@ -190,8 +191,7 @@ impl Solution {
                     .map(measured)
                     .collect(),
             };
-            let text = serde_json::to_string(&workload).ok()?;
-            Some((span.workload, text.into_boxed_str()))
+            Some((span.workload, postcard::to_stdvec(&workload).ok()?.into()))
         };
         Some(Self {
             response: state.response,
@@ -244,7 +244,7 @@ impl Solution {
         shared: &DVector<f64>,
         covariance: &DMatrix<f64>,
     ) -> Option<Settled> {
-        let workload: Workload = serde_json::from_str(self.workloads.get(&hash)?).ok()?;
+        let workload: Workload = postcard::from_bytes(self.workloads.get(&hash)?).ok()?;
         let (cells, places) = (&workload.cells, &workload.places);
         let rows: Vec<_> = cells
             .iter()
@@ -285,7 +285,10 @@ impl Solution {
         let terms = self.response.terms(facts, &self.layout.centres);
         let terms: Vec<(Block, Term)> = terms.collect();
         let mut parts = Parts {
-            cell: cell_key(facts.workload, terms.iter()),
+            cell: cell_key(
+                facts.workload,
+                terms.iter().map(|(_, term)| (term.key, term.value)),
+            ),
             ..Parts::default()
         };
         for (block, term) in terms {

@@ -8,7 +8,7 @@
 use nalgebra::{Cholesky, DMatrix, DVector, Dyn};
 use serde::{Deserialize, Serialize};
 
-use super::design::{Design, Layout, Row, Span, product};
+use super::design::{Design, Layout, Pseudo, Row, Span, product};
 
 /// A variance, and how many coefficients or runs it rests on, believed ones included.
 pub(super) type Variance = (f64, f64);
@@ -92,14 +92,8 @@ fn prior_equations(
         matrix[(place, place)] += precision;
         vector[place] += precision * mean;
     }
-    for pseudo in &design.pseudo {
-        add_row(
-            &mut matrix,
-            &mut vector,
-            &pseudo.row,
-            pseudo.precision,
-            pseudo.y,
-        );
+    for Pseudo { row, y, precision } in &design.pseudo {
+        add_row(&mut matrix, &mut vector, row, *precision, *y);
     }
     (matrix, vector)
 }
@@ -205,10 +199,16 @@ impl<'a> Equations<'a> {
 
     /// The own coefficients by place, where the shared ones are known.
     pub(super) fn own_values(&self, shared: &DVector<f64>) -> Option<DVector<f64>> {
-        if !self.are_few() {
-            return Some(self.said()?.own_values(self.places, shared));
-        }
         let met = shared.select_rows(self.places);
+        let mut values = DVector::zeros(self.own.len());
+        if !self.are_few() {
+            let (matrix, vector, own, inner) = self.normal()?;
+            let left = (vector - matrix * met).select_rows(&own);
+            for (at, value) in own.iter().zip(&inner.solve(&left)) {
+                values[*at] = *value;
+            }
+            return Some(values);
+        }
         let left = self
             .rows
             .iter()
@@ -216,7 +216,6 @@ impl<'a> Equations<'a> {
         let left = self
             .spread()?
             .solve(&DVector::from_iterator(self.rows.len(), left));
-        let mut values = DVector::zeros(self.own.len());
         for ((row, _), left) in self.rows.iter().zip(&left) {
             for (at, value) in row.iter() {
                 values[*at as usize] += self.own[*at as usize] * f64::from(*value) * left;
@@ -256,6 +255,16 @@ impl<'a> Equations<'a> {
     }
 
     fn said_by_coefficients(&self) -> Option<(DMatrix<f64>, DVector<f64>)> {
+        let (matrix, vector, own, inner) = self.normal()?;
+        let of_own = matrix.select_rows(&own);
+        let turned = of_own.transpose();
+        let left_vector = &vector - &turned * inner.solve(&vector.select_rows(&own));
+        Some((matrix - turned * inner.solve(&of_own), left_vector))
+    }
+
+    /// The normal equations, where the own coefficients are among the places, and their part with what is believed of them, decomposed.
+    #[expect(clippy::type_complexity, reason = "two functions use it")]
+    fn normal(&self) -> Option<(DMatrix<f64>, DVector<f64>, Vec<usize>, Cholesky<f64, Dyn>)> {
         let count = self.places.len();
         let (mut matrix, mut vector) = (DMatrix::zeros(count, count), DVector::zeros(count));
         for (row, its) in &self.rows {
@@ -263,16 +272,11 @@ impl<'a> Equations<'a> {
         }
         matrix.fill_upper_triangle_with_lower_triangle();
         let own: Vec<usize> = (0..count).filter(|at| self.own[*at] > 0.0).collect();
-        let of_own = matrix.select_rows(&own);
-        let mut inner = of_own.select_columns(&own);
+        let mut inner = matrix.select_rows(&own).select_columns(&own);
         for (at, position) in own.iter().enumerate() {
             inner[(at, at)] += self.own[*position].recip();
         }
-        let inner = decompose(inner)?;
-        let turned = of_own.transpose();
-        let left = matrix - &turned * inner.solve(&of_own);
-        let left_vector = &vector - turned * inner.solve(&vector.select_rows(&own));
-        Some((left, left_vector))
+        Some((matrix, vector, own, decompose(inner)?))
     }
 }
 
