@@ -23,8 +23,8 @@ const NETWORKS: usize = 1000;
 /// Counts and ends.
 #[derive(Debug, Clone, Default, Serialize, Deserialize)]
 pub(super) struct Experience {
-    /// Runs by hash: of similar runs, of workloads, of software, and of words.
-    counts: BTreeMap<u64, Runs>,
+    /// Runs by hash, ascending: of similar runs, of workloads, of software, and of words.
+    counts: Vec<(u64, Runs)>,
     /// The ends of each size, by workload; 0: those of all.
     ends: BTreeMap<u64, Ends>,
     /// The usual sizes of trainings, by their names.
@@ -112,18 +112,19 @@ impl Experience {
             networks: networks.cloned().collect(),
             ..Self::default()
         };
+        let mut counts: BTreeMap<u64, Runs> = BTreeMap::new();
         for group in gathered.groups.iter().filter(|group| group.met > 0) {
             let Group { facts, runs, .. } = group;
             let (doubtful, doubts) = group.doubted;
             for key in facts.keys_of_likeness().into_iter().filter(|_| *runs > 0) {
-                let all = experience.counts.entry(key).or_default();
+                let all = counts.entry(key).or_default();
                 all.runs += u64::from(*runs);
                 all.doubtful += u64::from(doubtful);
                 all.doubts |= doubts;
             }
             // What was cut off was met, though less is known of it.
             for key in Word::ALL.iter().filter_map(|word| word_key(facts, *word)) {
-                experience.counts.entry(key).or_default().runs += u64::from(group.met);
+                counts.entry(key).or_default().runs += u64::from(group.met);
             }
             for key in [0, facts.workload] {
                 let ends = experience.ends.entry(key).or_default();
@@ -135,6 +136,7 @@ impl Experience {
                 }
             }
         }
+        experience.counts = counts.into_iter().collect();
         experience
     }
 
@@ -193,8 +195,9 @@ impl Experience {
         (facts.as_workload(workload, taken.0, taken.1), vec![assumed])
     }
 
-    fn count(&self, key: u64) -> u64 {
-        self.counts.get(&key).map_or(0, |its| its.runs)
+    fn count(&self, key: u64) -> Runs {
+        let at = self.counts.binary_search_by_key(&key, |(key, _)| *key);
+        at.map_or_else(|_| Runs::default(), |at| self.counts[at].1)
     }
 
     /// What a forecast rests on, and the runs behind that.
@@ -209,9 +212,9 @@ impl Experience {
         ];
         let mut found = keys
             .into_iter()
-            .filter(|(_, key, counts)| *counts && self.count(*key) > 0);
+            .filter(|(_, key, counts)| *counts && self.count(*key).runs > 0);
         let (basis, key, _) = found.next().unwrap_or((Basis::Priors, 0, true));
-        (basis, self.counts.get(&key).copied().unwrap_or_default())
+        (basis, self.count(key))
     }
 
     /// Whether a workload ran on different numbers of nodes.
@@ -246,7 +249,8 @@ impl Experience {
         let asked = situation.workload.model.as_deref()?;
         let plain = |name: &str| name.to_ascii_lowercase().replace(['_', ' ', '.'], "-");
         let networks = || self.networks.iter().map(String::as_str);
-        if is_key(asked) || networks().any(|name| name.eq_ignore_ascii_case(asked)) {
+        let is_met = |name: &str| name.eq_ignore_ascii_case(asked);
+        if is_key(asked) || self.networks.contains(asked) || networks().any(is_met) {
             return None;
         }
         let same = networks().find(|name| plain(name) == plain(asked));
@@ -261,7 +265,7 @@ impl Experience {
     pub(super) fn beyond(&self, situation: &Situation, facts: &Facts) -> Vec<String> {
         let mut found: Vec<String> = self.misspelt(situation).into_iter().collect();
         for word in Word::ALL {
-            if word_key(facts, word).is_some_and(|key| self.count(key) == 0) {
+            if word_key(facts, word).is_some_and(|key| self.count(key).runs == 0) {
                 let known = facts.size(Size::Peak).filter(|_| word == Word::Hardware);
                 let instead = known.map_or("", |_| "; its speed is taken from its data sheet");
                 found.extend(text(situation, word, |text| {

@@ -137,10 +137,6 @@ impl<'a> State<'a> {
         self.rows[cell] + kept * (mean - self.rows[cell])
     }
 
-    fn targets(&self, cell: usize) -> &[Target] {
-        &self.design.cells[cell].targets
-    }
-
     fn scale(&self, target: &Target, noise: f64) -> f64 {
         if target.doubtful {
             noise * self.components.doubt
@@ -152,7 +148,7 @@ impl<'a> State<'a> {
     fn weigh(&self, cell: usize, noise: f64) -> Evidence {
         let expected = (!self.rows.is_empty()).then(|| self.expected(cell));
         let (mut weight, mut sum) = (0.0, 0.0);
-        for target in self.targets(cell) {
+        for target in &self.design.cells[cell].targets {
             let variance = self.scale(target, noise);
             let (own, y) = match (expected, target.censored) {
                 (None, true) => continue,
@@ -204,7 +200,8 @@ impl<'a> State<'a> {
             }
             let expected = self.expected(cell);
             let mut runs = 0.0;
-            for target in self.targets(cell).iter().filter(|target| !target.censored) {
+            let targets = &self.design.cells[cell].targets;
+            for target in targets.iter().filter(|target| !target.censored) {
                 let scale = self.scale(target, noise);
                 let left = target.y - expected;
                 sum += student(left, scale) * left * left * noise / scale;
@@ -318,11 +315,8 @@ impl<'a> State<'a> {
             for cell in span.cells.clone() {
                 let expected = self.rows[cell];
                 let variance = self.noise[at].0 + self.components.interaction.0;
-                for target in self
-                    .targets(cell)
-                    .iter()
-                    .filter(|target| target.doubtful && !target.censored)
-                {
+                let targets = self.design.cells[cell].targets.iter();
+                for target in targets.filter(|target| target.doubtful && !target.censored) {
                     let left = target.y - expected;
                     let scale = variance * self.components.doubt;
                     squares += student(left, scale) * left * left / variance;
