@@ -2,8 +2,10 @@
 
 /// The shortest piece, in samples.
 const LEAST: usize = 6;
+/// No more signals are given.
+const MOST: usize = 4;
 
-/// The places at which a new piece begins, without the first. `rows` are the signals, each scaled by its own noise.
+/// The places at which a new piece begins, without the first. `rows` are at most four signals, each scaled by its own noise.
 pub(super) fn changes(rows: &[Vec<f64>]) -> Vec<usize> {
     let count = rows.first().map_or(0, Vec::len);
     if count < 2 * LEAST {
@@ -14,33 +16,21 @@ pub(super) fn changes(rows: &[Vec<f64>]) -> Vec<usize> {
     let mut best = vec![f64::INFINITY; count + 1];
     let mut before = vec![0; count + 1];
     best[0] = -penalty;
-    let mut open = vec![0];
+    let mut open = vec![(0, 0.0)];
     for end in LEAST..=count {
-        let total = |from: usize| best[from] + sums.cost(from, end) + penalty;
-        let totals: Vec<(usize, f64)> = open
-            .iter()
-            .map(|from| {
-                (
-                    *from,
-                    if end - from < LEAST {
-                        f64::INFINITY
-                    } else {
-                        total(*from)
-                    },
-                )
-            })
-            .collect();
-        let least = totals.iter().min_by(|one, other| one.1.total_cmp(&other.1));
-        if let Some((from, cost)) = least {
-            (best[end], before[end]) = (*cost, *from);
+        for (from, total) in &mut open {
+            *total = match end - *from < LEAST {
+                true => f64::INFINITY,
+                false => best[*from] + sums.cost(*from, end) + penalty,
+            };
+        }
+        let least = open.iter().min_by(|one, other| one.1.total_cmp(&other.1));
+        if let Some((from, total)) = least {
+            (best[end], before[end]) = (*total, *from);
         }
         let limit = best[end] + penalty;
-        open = totals
-            .iter()
-            .filter(|(from, cost)| end - from < LEAST || *cost <= limit)
-            .map(|(from, _)| *from)
-            .collect();
-        open.push(end + 1 - LEAST);
+        open.retain(|(from, total)| end - from < LEAST || *total <= limit);
+        open.push((end + 1 - LEAST, 0.0));
     }
     let mut found = Vec::new();
     let mut end = count;
@@ -59,30 +49,28 @@ pub(super) fn noise(values: &[f64], floor: f64) -> f64 {
     (middle / (0.6745 * std::f64::consts::SQRT_2)).max(floor)
 }
 
-/// Sums and sums of squares up to each place.
-struct Sums(Vec<Vec<(f64, f64)>>);
+/// Of each place the sums and the sums of squares of all signals up to it; side by side, since this is what the search spends its time on.
+struct Sums(Vec<[[f64; 2]; MOST]>);
 
 impl Sums {
     fn of(rows: &[Vec<f64>]) -> Self {
-        let sums = |row: &Vec<f64>| {
-            let mut sum = (0.0, 0.0);
-            let mut sums = vec![sum];
-            sums.extend(row.iter().map(|value| {
-                sum = (sum.0 + value, sum.1 + value * value);
-                sum
-            }));
-            sums
-        };
-        Self(rows.iter().map(sums).collect())
+        let mut sums = vec![[[0.0; 2]; MOST]; rows.first().map_or(0, Vec::len) + 1];
+        for (signal, row) in rows.iter().enumerate() {
+            for (place, value) in row.iter().enumerate() {
+                let [sum, square] = sums[place][signal];
+                sums[place + 1][signal] = [sum + value, square + value * value];
+            }
+        }
+        Self(sums)
     }
 
     /// Squared distances from the mean between two places.
     fn cost(&self, from: usize, to: usize) -> f64 {
         let count = (to - from) as f64;
-        let of = |row: &Vec<(f64, f64)>| {
-            let (sum, square) = (row[to].0 - row[from].0, row[to].1 - row[from].1);
-            square - sum * sum / count
+        let of = |([sum, square], [sum_before, square_before]): (&[f64; 2], &[f64; 2])| {
+            let sum = sum - sum_before;
+            square - square_before - sum * sum / count
         };
-        self.0.iter().map(of).sum()
+        self.0[to].iter().zip(&self.0[from]).map(of).sum()
     }
 }

@@ -3,6 +3,8 @@
 use realfft::RealFftPlanner;
 use realfft::num_complex::Complex;
 
+use super::period::mean;
+
 /// A padded spectrum has so many lines for one of the plain spectrum.
 const PADDING: usize = 8;
 /// Places at which the noise is estimated.
@@ -43,33 +45,35 @@ pub(super) fn red_noise(power: &[f64]) -> Vec<f64> {
         .filter_map(|line| {
             let from = line.saturating_sub(window / 2);
             let mut near = power[from..count.min(line + window / 2 + 1)].to_vec();
-            near.sort_by(f64::total_cmp);
-            let middle = near[near.len() / 2] / std::f64::consts::LN_2;
-            (middle > 0.0).then(|| (angle(line, count), middle.ln()))
+            let middle = near.len() / 2;
+            let (_, middle, _) = near.select_nth_unstable_by(middle, f64::total_cmp);
+            let middle = *middle / std::f64::consts::LN_2;
+            (middle > 0.0).then(|| (cosine(line, count), middle.ln()))
         })
         .collect();
-    let shape = |correlation: f64, angle: f64| {
+    let shape = |correlation: f64, cosine: f64| {
         let square = correlation * correlation;
-        (1.0 - square) / (1.0 + square - 2.0 * correlation * angle.cos())
+        (1.0 - square) / (1.0 + square - 2.0 * correlation * cosine)
     };
     // The mean of the logarithms' differences, and what is left of them.
     let fit = |correlation: f64| {
-        let left = |(angle, middle): &(f64, f64)| middle - shape(correlation, *angle).ln();
-        let mean = anchors.iter().map(left).sum::<f64>() / anchors.len().max(1) as f64;
-        let rest: f64 = anchors.iter().map(|at| (left(at) - mean).powi(2)).sum();
+        let left = |(cosine, middle): &(f64, f64)| middle - shape(correlation, *cosine).ln();
+        let left: Vec<f64> = anchors.iter().map(left).collect();
+        let mean = mean(&left);
+        let rest: f64 = left.iter().map(|left| (left - mean).powi(2)).sum();
         (rest, correlation, mean)
     };
     let fits = (0..50).map(|step| fit(f64::from(step) * 0.02));
     let best = fits.min_by(|one, other| one.0.total_cmp(&other.0));
     let (_, correlation, mean) = best.unwrap_or((0.0, 0.0, 0.0));
     (0..count)
-        .map(|line| mean.exp() * shape(correlation, angle(line, count)))
+        .map(|line| mean.exp() * shape(correlation, cosine(line, count)))
         .collect()
 }
 
-/// The angle of line `line + 1` of so many: half a turn is the highest frequency.
-fn angle(line: usize, count: usize) -> f64 {
-    std::f64::consts::PI * (line + 1) as f64 / count as f64
+/// The cosine of the angle of line `line + 1` of so many: half a turn is the highest frequency.
+fn cosine(line: usize, count: usize) -> f64 {
+    (std::f64::consts::PI * (line + 1) as f64 / count as f64).cos()
 }
 
 /// A spectrum with lines closer together, of the series under a Hann window.
