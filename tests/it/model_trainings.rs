@@ -16,10 +16,11 @@ use serde_json::Value;
 
 use crate::support::{TestEnv, tell};
 
-/// So many runs come before the first that is judged; after so many more the model is fitted again. The third set is smaller, and is
-/// judged as soon as each of its programs ran.
+/// So many runs come before the first that is judged; after so many more the model is fitted again. The third and the fourth set are
+/// smaller, and are judged as soon as each of their programs ran.
 const FIRST: usize = 40;
 const FIRST_OF_THIRD: usize = 12;
+const FIRST_OF_FOURTH: usize = 12;
 const REFIT: usize = 10;
 
 /// A run, and the job that asks for another one like it.
@@ -270,6 +271,11 @@ fn trainings_that_were_never_seen_are_predicted_in_the_order_of_time() {
 #[test]
 fn trainings_of_a_third_set_are_predicted_in_the_order_of_time() {
     judged("trainings-2026-11-c.jsonl.zst", FIRST_OF_THIRD).assert(0.9, 0.7, 0.95, None);
+}
+
+#[test]
+fn trainings_of_a_fourth_set_are_predicted_in_the_order_of_time() {
+    judged("trainings-2026-11-d.jsonl.zst", FIRST_OF_FOURTH).assert(0.9, 0.7, 0.95, None);
 }
 
 #[test]
