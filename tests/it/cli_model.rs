@@ -618,7 +618,7 @@ fn files_that_are_no_models_are_refused_by_name() {
     let head = String::from_utf8(head.to_vec()).expect("JSON");
     fs::write(&file, head.replacen("\"runs\":4", "\"runs\":9", 1) + "\n").expect("ours");
     let _ = show(&file).code(65).warns("cut off");
-    // What a newer one writes may have no such lines.
+    // What a newer one writes may be of another form.
     let format = format!("\"dlrun_model\":{}", dlrun::learn::model::MODEL_FORMAT);
     fs::write(&file, head.replacen(&format, "\"dlrun_model\":9", 1) + "\n").expect("ours");
     let _ = show(&file).code(78).warns("format 9");

@@ -509,23 +509,68 @@ fn a_model_of_an_older_dlrun_is_known_as_such() {
     assert_eq!(read.err(), Some(Unreadable::Older { found: 2 }));
 }
 
-/// A file may be anybody's. 30,000 equal places of a workload once asked for 7 GB.
+/// If this fails, the form of the file has changed: `MODEL_FORMAT` counts up, and a new file takes the place of this one.
+#[test]
+fn a_model_of_this_format_is_read_as_it_was_written() {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/fixtures/model/format-8.model");
+    let bytes = std::fs::read(path).expect("it is there");
+    let read = Model::from_bytes(&bytes).expect("of this format");
+    assert_eq!(read.to_bytes(), bytes);
+    let asked = situation("net", "none", 2.0);
+    let seconds = read.forecast(&asked).epoch_seconds.expect("an epoch");
+    assert!((2.8..3.2).contains(&seconds.median), "{seconds:?}");
+    assert!(read.forecast(&asked).shift.is_some());
+}
+
+/// Six runs of a configuration, and then four of another level.
+fn shifted() -> Model {
+    let asked = situation("net", "none", 2.0);
+    let level = |at: u64| if at < 6 { 2.0 } else { 3.0 };
+    let run = |at: u64| Observation {
+        at_ms: 1000 * at,
+        ..known(&asked, level(at) * (1.0 + 0.001 * (at % 3) as f64))
+    };
+    fit((1..=10).map(run).collect::<Vec<_>>())
+}
+
+/// The model in a file that somebody changed, with a checksum that is right.
+fn patched(model: &Model, at: usize, with: &[u8]) -> Model {
+    let mut bytes = model.to_bytes();
+    bytes[at..at + with.len()].copy_from_slice(with);
+    let end = bytes.len() - 4;
+    let sum = crc32fast::hash(&bytes[..end]);
+    bytes[end..].copy_from_slice(&sum.to_le_bytes());
+    Model::from_bytes(&bytes).expect("whole")
+}
+
+/// A file may be anybody's. 30,000 equal places of a workload once asked for 7 GB, and as many of a row took minutes.
 #[test]
 fn places_that_come_twice_make_a_workload_unmeasured() {
-    let asked = situation("net", "none", 2.0);
-    let model = fit((0..6).map(|_| known(&asked, 2.0)).collect::<Vec<_>>());
-    let mut hostile = model.to_bytes();
-    let end = hostile.len() - 4;
-    let ascending = [0, 1, 2, 3];
-    let places = hostile.windows(4).position(|four| four == ascending);
-    let places = places.expect("a workload has its places in the file");
-    hostile[places + 1] = 0;
-    let sum = crc32fast::hash(&hostile[..end]);
-    hostile.splice(end.., sum.to_le_bytes());
-    let read = Model::from_bytes(&hostile).expect("whole");
+    let (asked, model) = (situation("net", "none", 2.0), shifted());
     let width = |model: &Model| {
         let time = *model.forecast(&asked).time().expect("a time");
         time.high / time.low
     };
-    assert!(width(&read) > 1.5 * width(&model), "nothing is known of it");
+    let bytes = model.to_bytes();
+    let (of_workload, of_row) = ([0, 1, 2], [0, 3, 4]);
+    for places in [of_workload, of_row] {
+        let found = bytes.windows(3).position(|three| three == places);
+        let twice = [places[1], places[1]];
+        let read = patched(&model, found.expect("they are there") + 1, &twice);
+        assert!(width(&read) > 1.5 * width(&model), "{places:?} are used");
+    }
+}
+
+/// JSON, in which forecasts are recorded, has no such numbers: a run's record could not be read again.
+#[test]
+fn a_shift_by_no_number_is_none() {
+    let (asked, model) = (situation("net", "none", 2.0), shifted());
+    let shift = model.forecast(&asked).shift.expect("a shift");
+    let ratio = shift.time_ratio.to_le_bytes();
+    let bytes = model.to_bytes();
+    let at = bytes.windows(8).position(|eight| eight == ratio);
+    for number in [f64::NAN, f64::INFINITY] {
+        let read = patched(&model, at.expect("it is there"), &number.to_le_bytes());
+        assert_eq!(read.forecast(&asked).shift, None);
+    }
 }

@@ -148,7 +148,7 @@ impl Shelf {
 }
 
 /// No model's file is larger, in bytes.
-const MOST: u64 = 1 << 30;
+const MOST: u64 = 1 << 27;
 
 /// Reads the model in `file`, which `path` names.
 pub(super) fn model_in(file: File, path: &Path) -> Result<Model, Error> {
@@ -158,7 +158,9 @@ pub(super) fn model_in(file: File, path: &Path) -> Result<Model, Error> {
         return Err(failure!(Data, "`{}` is not a file", path.display()));
     }
     let length = usize::try_from(its.len().min(MOST)).unwrap_or_default();
-    let mut bytes = Vec::with_capacity(length);
+    let mut bytes = Vec::new();
+    let reserved = bytes.try_reserve_exact(length);
+    reserved.map_err(|error| unreadable(error.into()))?;
     file.take(MOST)
         .read_to_end(&mut bytes)
         .map_err(unreadable)?;

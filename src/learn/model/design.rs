@@ -120,10 +120,7 @@ impl Design {
             },
             ..Self::default()
         };
-        let published = match response {
-            Response::Epoch => &priors.effects[..],
-            _ => &[],
-        };
+        let published = Some(&priors.effects).filter(|_| response == Response::Epoch);
         let centres = design.layout.centres;
         let mut levels = Levels::new();
         let mut row = |terms: &[(u64, f64)], runs: usize| -> Row {
@@ -141,10 +138,10 @@ impl Design {
             Pseudo {
                 row: row(&difference(response, &centres, &a, &b), 1),
                 y: effect.time_ratio.ln(),
-                precision: (effect.sd * effect.sd).recip(),
+                precision: effect.sd.max(0.0).powi(-2),
             }
         };
-        design.pseudo = published.iter().map(effect).collect();
+        design.pseudo = published.into_iter().flatten().map(effect).collect();
         let cell = |(group, targets): (&Group, Vec<Target>)| {
             let terms = response.terms(&group.facts, &centres);
             let terms: Vec<_> = terms.map(|(_, term)| (term.key, term.value)).collect();

@@ -1,5 +1,6 @@
 //! A model as a file: a line of JSON with its head; what it learned, as `postcard` writes it; and the CRC-32 of both.
 
+use super::fitted::Learned;
 use super::solution::Solution;
 use super::{Head, MODEL_FORMAT, Model, Unreadable};
 
@@ -38,13 +39,14 @@ impl Model {
         let sum_is_right = *sum == crc32fast::hash(summed).to_le_bytes();
         let learned = summed.get(line.len() + 1..).filter(|_| sum_is_right);
         let cut_off = Unreadable::Damaged("it is cut off, or its checksum is another one");
-        let learned = learned.ok_or(cut_off)?;
         let unreadable = || Unreadable::Damaged("what it learned cannot be read");
+        let (learned, rest): (Learned, _) =
+            postcard::take_from_bytes(learned.ok_or(cut_off)?).map_err(|_| unreadable())?;
         let model = Self {
             head: serde_json::from_value::<Head>(value).map_err(|_| unreadable())?,
-            learned: postcard::from_bytes(learned).map_err(|_| unreadable())?,
+            learned,
         };
-        let is_sound = model.learned.parts.iter().all(Solution::is_sound);
+        let is_sound = rest.is_empty() && model.learned.parts.iter().all(Solution::is_sound);
         is_sound
             .then_some(model)
             .ok_or(Unreadable::Damaged("its parts do not fit together"))

@@ -4,7 +4,8 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
-/// The version of the file that is written and read: another one whenever a field comes or goes, since `postcard` names none.
+/// The version of the file that is written and read: another one whenever a field, the length of an
+/// array or the order of variants changes, since `postcard` writes no names.
 pub const MODEL_FORMAT: u32 = 8;
 
 /// The beginning of a model file: all that is known of a model without the model itself.

@@ -115,18 +115,14 @@ impl Predicted {
     pub(super) fn interval(self) -> Interval {
         let exp = |logarithm: f64| logarithm.clamp(-LOGARITHMS, LOGARITHMS).exp();
         // Numbers that no training has can leave nothing: then anything may come.
-        let is_lost = self.mean.is_nan() || self.sd.is_nan();
-        let (mean, sd) = if is_lost {
-            (0.0, f64::INFINITY)
-        } else {
-            (self.mean, self.sd)
+        let (mean, sd) = match self.mean.is_finite() && !self.sd.is_nan() {
+            true => (self.mean, self.sd),
+            false => (0.0, f64::INFINITY),
         };
-        // Infinite less infinite: nothing is known of that end.
-        let low = mean - Z95 * sd;
         Interval {
             mean: exp(mean + 0.5 * sd * sd),
             median: exp(mean),
-            low: exp(if low.is_nan() { -LOGARITHMS } else { low }),
+            low: exp(mean - Z95 * sd),
             high: exp(mean + Z95 * sd),
         }
     }
@@ -250,12 +246,15 @@ impl Solution {
             .iter()
             .map(|cell| (cell.row(), cell.evidence()))
             .collect();
-        let mut met = rows.iter().flat_map(|(row, _)| row);
-        if places
-            .last()
-            .is_some_and(|place| *place >= self.layout.keys.len())
-            || !places.is_sorted_by(|one, other| one < other)
-            || met.any(|(at, _)| *at as usize >= places.len())
+        // A file may be anybody's: a row of places out of order may have any length.
+        let (ends, count) = (self.layout.keys.len(), places.len());
+        let is_sound = |row: &Row| {
+            row.is_sorted_by(|one, other| one.0 < other.0)
+                && row.last().is_none_or(|(at, _)| (*at as usize) < count)
+        };
+        if !places.is_sorted_by(|one, other| one < other)
+            || places.last().is_some_and(|place| *place >= ends)
+            || !rows.iter().all(|(row, _)| is_sound(row))
         {
             return None;
         }
@@ -329,7 +328,11 @@ impl Solution {
         let cell = cells.binary_search_by_key(&parts.cell, |cell| cell.0);
         let (cell_mean, kept, shift) = cell.map_or((mean, 0.0, None), |at| {
             let evidence = cells[at].evidence();
-            (evidence.mean, evidence.kept.clamp(0.0, 1.0), cells[at].4)
+            (
+                evidence.mean,
+                evidence.kept.clamp(0.0, 1.0),
+                cells[at].4.filter(|shift| shift.time_ratio.is_finite()),
+            )
         });
         let left = 1.0 - kept;
         mean += kept * (cell_mean - mean);

@@ -127,6 +127,10 @@ fn decompose(matrix: DMatrix<f64>) -> Option<Cholesky<f64, Dyn>> {
     })
 }
 
+/// The normal equations of a workload, where the own coefficients are among its places, and their part with what is believed of them,
+/// decomposed.
+type Normal = (DMatrix<f64>, DVector<f64>, Vec<usize>, Cholesky<f64, Dyn>);
+
 /// A workload's runs as equations: of the places that they meet, ascending, and each cell's row by the indices of these.
 pub(super) struct Equations<'a> {
     places: &'a [usize],
@@ -262,9 +266,7 @@ impl<'a> Equations<'a> {
         Some((matrix - turned * inner.solve(&of_own), left_vector))
     }
 
-    /// The normal equations, where the own coefficients are among the places, and their part with what is believed of them, decomposed.
-    #[expect(clippy::type_complexity, reason = "two functions use it")]
-    fn normal(&self) -> Option<(DMatrix<f64>, DVector<f64>, Vec<usize>, Cholesky<f64, Dyn>)> {
+    fn normal(&self) -> Option<Normal> {
         let count = self.places.len();
         let (mut matrix, mut vector) = (DMatrix::zeros(count, count), DVector::zeros(count));
         for (row, its) in &self.rows {

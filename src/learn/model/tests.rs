@@ -2,6 +2,7 @@
 
 use proptest::prelude::*;
 
+use super::solution::Predicted;
 use super::{Doubts, Hardware, Length, Model, Observation, Priors, Situation};
 use crate::job::{Framework, Provenance, RunId, SchedulerKind, StorageClass, Workload};
 use crate::record::{Forecast, Interval, NodeFigures};
@@ -226,5 +227,24 @@ proptest! {
         let read = Model::from_bytes(&model.to_bytes()).expect("what was written");
         prop_assert_eq!(read.forecasts(&asked), model.forecasts(&asked));
         prop_assert!(model.explanation().effects.iter().all(|effect| effect.time_ratio.low <= effect.time_ratio.high));
+    }
+}
+
+#[test]
+fn what_leaves_nothing_still_gives_numbers() {
+    let numbers = [f64::NAN, f64::INFINITY, f64::NEG_INFINITY, 0.0, 1e300];
+    for (mean, sd) in numbers
+        .into_iter()
+        .flat_map(|mean| numbers.map(|sd| (mean, sd.abs())))
+    {
+        let shift = None;
+        let Interval {
+            mean: mid,
+            median,
+            low,
+            high,
+        } = Predicted { mean, sd, shift }.interval();
+        let all = [mid, median, low, high];
+        assert!(all.into_iter().all(f64::is_finite), "{mean} {sd}: {all:?}");
     }
 }

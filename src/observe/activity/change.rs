@@ -66,11 +66,12 @@ impl Sums {
 
     /// Squared distances from the mean between two places.
     fn cost(&self, from: usize, to: usize) -> f64 {
+        let (before, all) = (&self.0[from], &self.0[to]);
         let count = (to - from) as f64;
-        let of = |([sum, square], [sum_before, square_before]): (&[f64; 2], &[f64; 2])| {
-            let sum = sum - sum_before;
-            square - square_before - sum * sum / count
-        };
-        self.0[to].iter().zip(&self.0[from]).map(of).sum()
+        let of: [f64; MOST] = std::array::from_fn(|signal| {
+            let sum = all[signal][0] - before[signal][0];
+            all[signal][1] - before[signal][1] - sum * sum / count
+        });
+        of.iter().sum()
     }
 }

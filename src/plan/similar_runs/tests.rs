@@ -107,7 +107,7 @@ fn change_before_last_runs_is_named_where_it_was_recorded() {
         between_ms,
     };
     assert_eq!(ladder.changed(shift([3, 5])).as_deref(), Some(since));
-    // The last two are alike, the others are not recorded here; a model file of before does not say when.
+    // The last two are alike, the others are not recorded here; of 0 and 0 it is not known when.
     for between_ms in [[5, 6], [3, 7], [0, 0]] {
         assert_eq!(ladder.changed(shift(between_ms)), None, "{between_ms:?}");
     }
