@@ -131,16 +131,18 @@ impl Forecast {
     /// would lie outside, its middle is theirs. Where the model knows no time of the whole run they alone are the forecast.
     pub fn cover(&mut self, low: f64, high: f64) {
         let middle = f64::midpoint(low, high);
-        let total = self.total_seconds.get_or_insert(Interval {
+        let of_repeats = Interval {
             mean: middle,
             median: middle,
             low: low / REPEAT_RANGE,
             high: high * REPEAT_RANGE,
-        });
+        };
+        let total = self.total_seconds.get_or_insert(of_repeats);
+        let (least, most) = (total.low.min(low), total.high.max(high));
         if !(low..=high).contains(&total.median) {
-            (total.mean, total.median) = (middle, middle);
+            *total = of_repeats;
         }
-        (total.low, total.high) = (total.low.min(low), total.high.max(high));
+        (total.low, total.high) = (total.low.min(least), total.high.max(most));
     }
 
     /// What [`Forecast::time`] is the time of.
@@ -178,7 +180,7 @@ mod tests {
     fn a_forecast_holds_what_repeats_took() {
         assert_eq!(
             covered(Some((4.4, 5.0, 5.6)), 334.0, 336.0),
-            (4.4, 335.0, 336.0),
+            (4.4, 335.0, 336.0 * 1.4),
             "it was far off"
         );
         assert_eq!(
