@@ -148,7 +148,7 @@ impl Shelf {
 }
 
 /// No model's file is larger, in bytes.
-const MOST: u64 = 1 << 27;
+const MOST: u64 = 1 << 29;
 
 /// Reads the model in `file`, which `path` names.
 pub(super) fn model_in(file: File, path: &Path) -> Result<Model, Error> {
@@ -157,7 +157,10 @@ pub(super) fn model_in(file: File, path: &Path) -> Result<Model, Error> {
     if !its.is_file() {
         return Err(failure!(Data, "`{}` is not a file", path.display()));
     }
-    let length = usize::try_from(its.len().min(MOST)).unwrap_or_default();
+    if its.len() > MOST {
+        return Err(failure!(Data, "`{}` has more than 512 MiB", path.display()));
+    }
+    let length = usize::try_from(its.len()).unwrap_or_default();
     let mut bytes = Vec::new();
     let reserved = bytes.try_reserve_exact(length);
     reserved.map_err(|error| unreadable(error.into()))?;
