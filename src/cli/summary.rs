@@ -310,8 +310,14 @@ fn add_epochs(tracked: &Tracked, rows: &mut Rows) {
         let of = planned.map_or_else(String::new, |planned| format!(" of {planned}"));
         let last = progress.epochs_completed;
         rows.add("epochs", format!("{all}{of} ({last} in the last start)"));
-    } else if progress.epochs_completed > 0 || planned.is_some() {
+    } else if progress.epochs_completed > 0 || progress.epochs_announced.is_some() {
         rows.add("epochs", progress.epochs_text(planned));
+    } else if let Some(planned) = planned {
+        let why = match tracked.status.state.is_final() {
+            true => "unknown: no line of the output was recognised as the end of one",
+            false => "none was read yet",
+        };
+        rows.add("epochs", format!("{why} ({planned} are planned)"));
     }
     let metrics = progress.last_metrics.iter().take(6);
     let metrics = metrics.map(|(name, value)| format!("{name} {value:.4}"));

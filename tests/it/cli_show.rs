@@ -140,6 +140,16 @@ fn run_too_short_to_be_measured_has_no_figures_instead_of_zeros() {
     }
 }
 
+/// `0 of 4` would say that the program did nothing.
+#[test]
+fn epochs_that_no_line_shows_are_unknown() {
+    let env = TestEnv::new();
+    let id = ran_with(&env, "true", "[workload]\nepochs = 4\n");
+    let shown = env.dlrun(["show", &id]).run().code(0).text();
+    let unknown = "epochs     unknown: no line of the output was recognised as the end of one (4 are planned)";
+    assert!(shown.contains(unknown), "{shown}");
+}
+
 #[test]
 fn signal_is_told_by_its_name() {
     let env = TestEnv::new();
