@@ -11,7 +11,7 @@ pub(crate) fn found(found: Found, text: &str) -> Result<RunId, Error> {
         Found::One(run_id) => Ok(run_id),
         Found::None => {
             Err(failure!(Missing, "there is no run `{text}`").hinted(
-                "`dlrun list` shows the runs; one is named by four or more letters of its id, its name or its job id",
+                "`dlrun list` shows the runs; one is named by four or more letters of its id, its name or its job id, and `@1` is the newest",
             ))
         }
         Found::Ambiguous(run_ids) => {
