@@ -3,8 +3,6 @@
 use realfft::RealFftPlanner;
 use realfft::num_complex::Complex;
 
-use super::period::mean;
-
 /// A padded spectrum has so many lines for one of the plain spectrum.
 const PADDING: usize = 8;
 /// Places at which the noise is estimated.
@@ -59,7 +57,7 @@ pub(super) fn red_noise(power: &[f64]) -> Vec<f64> {
     let fit = |correlation: f64| {
         let left = |(cosine, middle): &(f64, f64)| middle - shape(correlation, *cosine).ln();
         let left: Vec<f64> = anchors.iter().map(left).collect();
-        let mean = mean(&left);
+        let mean = left.iter().sum::<f64>() / left.len().max(1) as f64;
         let rest: f64 = left.iter().map(|left| (left - mean).powi(2)).sum();
         (rest, correlation, mean)
     };
