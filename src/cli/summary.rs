@@ -330,6 +330,7 @@ fn add_nodes(tracked: &Tracked, rows: &mut Rows) {
     for node in nodes.iter().filter(|_| nodes.len() > 1) {
         let epochs = match node.progress.epochs_completed {
             0 if !tracked.status.state.is_final() => "no epoch was read yet".to_owned(),
+            0 => "no epoch was read".to_owned(),
             count => counted(count, "epoch"),
         };
         let sure = peak_text(node.sure_memory_peak().is_some());

@@ -29,6 +29,16 @@ pub fn median(mut values: Vec<f64>) -> Option<f64> {
     }
 }
 
+/// The middle value, of an even number the upper of the two in the middle; 0 of no values. It does not sort.
+#[must_use]
+pub fn middle(mut values: Vec<f64>) -> f64 {
+    let middle = values.len() / 2;
+    if values.is_empty() {
+        return 0.0;
+    }
+    *values.select_nth_unstable_by(middle, f64::total_cmp).1
+}
+
 /// The value at `share`, between 0 and 1, of sorted values, by nearest rank; `None` of no values.
 #[must_use]
 pub fn nearest_rank(sorted: &[f64], share: f64) -> Option<f64> {

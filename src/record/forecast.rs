@@ -128,7 +128,8 @@ impl Forecast {
     }
 
     /// Widens the whole run's time so that it holds what repeats took, from `low` to `high` seconds; where half of the repeats
-    /// would lie outside, its middle is theirs. Where the model knows no time of the whole run they alone are the forecast.
+    /// would lie outside, its middle and its least width are theirs. Where the model knows no time of the whole run they alone are
+    /// the forecast.
     pub fn cover(&mut self, low: f64, high: f64) {
         let middle = f64::midpoint(low, high);
         let of_repeats = Interval {
@@ -137,12 +138,14 @@ impl Forecast {
             low: low / REPEAT_RANGE,
             high: high * REPEAT_RANGE,
         };
-        let total = self.total_seconds.get_or_insert(of_repeats);
-        let (least, most) = (total.low.min(low), total.high.max(high));
-        if !(low..=high).contains(&total.median) {
-            *total = of_repeats;
-        }
-        (total.low, total.high) = (total.low.min(least), total.high.max(most));
+        let known = self.total_seconds.unwrap_or(of_repeats);
+        let is_near = (low..=high).contains(&known.median);
+        let total = if is_near { known } else { of_repeats };
+        self.total_seconds = Some(Interval {
+            low: total.low.min(known.low).min(low),
+            high: total.high.max(known.high).max(high),
+            ..total
+        });
     }
 
     /// What [`Forecast::time`] is the time of.

@@ -158,7 +158,8 @@ pub(super) fn model_in(file: File, path: &Path) -> Result<Model, Error> {
         return Err(failure!(Data, "`{}` is not a file", path.display()));
     }
     if its.len() > MOST {
-        return Err(failure!(Data, "`{}` has more than 512 MiB", path.display()));
+        return Err(failure!(Data, "`{}` has more than 512 MiB", path.display())
+            .hinted("`dlrun model fit` makes another"));
     }
     let length = usize::try_from(its.len()).unwrap_or_default();
     let mut bytes = Vec::new();

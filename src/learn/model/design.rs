@@ -165,9 +165,9 @@ impl Design {
             });
             row.sort_unstable_by_key(|(place, _)| *place);
         }
-        design
-            .pseudo
-            .retain(|its| !its.row.is_empty() && (its.y * its.precision).is_finite());
+        // A ratio or a scatter that is none says nothing.
+        let says = |its: &Pseudo| !its.row.is_empty() && (its.y * its.precision).is_finite();
+        design.pseudo.retain(says);
         design.add_cells(response, cells);
         design
     }

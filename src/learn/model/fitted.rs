@@ -40,8 +40,7 @@ pub(super) struct Learned {
     /// What was measured at all.
     pub(super) experience: Experience,
     compilers: BTreeMap<u64, Vec<String>>,
-    /// [`HardwareMet`] as JSON, since it leaves fields out.
-    hardware_met: String,
+    hardware_met: HardwareMet,
     explanation: Explanation,
 }
 
@@ -98,10 +97,7 @@ impl Model {
                 parts,
                 experience: Experience::new(&gathered),
                 compilers: gathered.compilers(),
-                hardware_met: serde_json::to_string(
-                    &std::mem::take(&mut gathered.hardware_met).shortened(),
-                )
-                .expect("numbers and text"),
+                hardware_met: std::mem::take(&mut gathered.hardware_met).shortened(),
                 explanation: explanation.unwrap_or_default(),
             },
         })
@@ -136,18 +132,14 @@ impl Model {
         queues: &[Option<&str>],
         on_gpus: bool,
     ) -> Met {
-        self.seen().met(scheduler, queues, on_gpus)
-    }
-
-    fn seen(&self) -> HardwareMet {
-        serde_json::from_str(&self.learned.hardware_met).unwrap_or_default()
+        self.learned.hardware_met.met(scheduler, queues, on_gpus)
     }
 
     /// Whether a scheduler keeps its jobs from CPUs that they did not ask for, as far as the runs tell: some were kept, or all
     /// had their whole node.
     #[must_use]
     pub fn confines(&self, scheduler: SchedulerKind) -> Option<bool> {
-        self.seen().confines(scheduler)
+        self.learned.hardware_met.confines(scheduler)
     }
 
     /// Compilers that were measured with a framework, in the order of their names.

@@ -14,6 +14,7 @@ const MOST: usize = 200;
 
 /// How often which hardware was met in which queue.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
+#[serde(into = "String", try_from = "String")]
 pub(super) struct HardwareMet {
     seen: BTreeMap<u64, Seen>,
 }
@@ -48,6 +49,21 @@ pub struct Met {
     pub kinds: Vec<Kind>,
     /// Whether these are of the queues that were asked for; else no run was there, and they are all of the scheduler.
     pub of_queue: bool,
+}
+
+/// As JSON: [`Hardware`] leaves fields out, which a model's file cannot.
+impl From<HardwareMet> for String {
+    fn from(met: HardwareMet) -> Self {
+        serde_json::to_string(&met.seen).expect("numbers and text")
+    }
+}
+
+impl TryFrom<String> for HardwareMet {
+    type Error = serde_json::Error;
+
+    fn try_from(json: String) -> Result<Self, Self::Error> {
+        serde_json::from_str(&json).map(|seen| Self { seen })
+    }
 }
 
 impl HardwareMet {

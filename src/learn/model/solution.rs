@@ -283,11 +283,9 @@ impl Solution {
     fn parts(&self, facts: &Facts, own: &[usize]) -> Parts {
         let terms = self.response.terms(facts, &self.layout.centres);
         let terms: Vec<(Block, Term)> = terms.collect();
+        let values = terms.iter().map(|(_, term)| (term.key, term.value));
         let mut parts = Parts {
-            cell: cell_key(
-                facts.workload,
-                terms.iter().map(|(_, term)| (term.key, term.value)),
-            ),
+            cell: cell_key(facts.workload, values),
             ..Parts::default()
         };
         for (block, term) in terms {
@@ -328,11 +326,8 @@ impl Solution {
         let cell = cells.binary_search_by_key(&parts.cell, |cell| cell.0);
         let (cell_mean, kept, shift) = cell.map_or((mean, 0.0, None), |at| {
             let evidence = cells[at].evidence();
-            (
-                evidence.mean,
-                evidence.kept.clamp(0.0, 1.0),
-                cells[at].4.filter(|shift| shift.time_ratio.is_finite()),
-            )
+            let shift = cells[at].4.filter(|shift| shift.time_ratio.is_finite());
+            (evidence.mean, evidence.kept.clamp(0.0, 1.0), shift)
         });
         let left = 1.0 - kept;
         mean += kept * (cell_mean - mean);

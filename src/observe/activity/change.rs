@@ -1,5 +1,7 @@
 //! Where the course of several signals changes: PELT (Killick, Fearnhead, Eckley 2012) with squared distances from the mean.
 
+use crate::foundation::statistics::middle;
+
 /// The shortest piece, in samples.
 const LEAST: usize = 6;
 /// No more signals are given.
@@ -19,17 +21,14 @@ pub(super) fn changes(rows: &[Vec<f64>]) -> Vec<usize> {
     let mut open = vec![(0, 0.0)];
     for end in LEAST..=count {
         for (from, total) in &mut open {
-            *total = match end - *from < LEAST {
-                true => f64::INFINITY,
-                false => best[*from] + sums.cost(*from, end) + penalty,
-            };
+            *total = best[*from] + sums.cost(*from, end) + penalty;
         }
         let least = open.iter().min_by(|one, other| one.1.total_cmp(&other.1));
         if let Some((from, total)) = least {
             (best[end], before[end]) = (*total, *from);
         }
         let limit = best[end] + penalty;
-        open.retain(|(from, total)| end - from < LEAST || *total <= limit);
+        open.retain(|(_, total)| *total <= limit);
         open.push((end + 1 - LEAST, 0.0));
     }
     let mut found = Vec::new();
@@ -45,7 +44,7 @@ pub(super) fn changes(rows: &[Vec<f64>]) -> Vec<usize> {
 /// The noise of a signal: what it changes by from one sample to the next, in the middle; no less than `floor`.
 pub(super) fn noise(values: &[f64], floor: f64) -> f64 {
     let steps = values.windows(2).map(|pair| (pair[1] - pair[0]).abs());
-    let middle = super::period::middle(steps.collect());
+    let middle = middle(steps.collect());
     (middle / (0.6745 * std::f64::consts::SQRT_2)).max(floor)
 }
 

@@ -4,6 +4,7 @@
 //! autocorrelation decides: it must be high at the multiples of a period and low between them.
 
 use super::spectrum::{Fine, autocorrelation, power, red_noise};
+use crate::foundation::statistics::middle;
 
 /// A series that is shorter says nothing.
 pub(super) const LEAST_SAMPLES: usize = 24;
@@ -240,12 +241,12 @@ fn detrended(values: &[f64]) -> Vec<f64> {
 
 /// Without values far beyond the others.
 fn clipped(values: &[f64]) -> Vec<f64> {
-    let middle = middle(values.to_vec());
-    let spread = 1.4826 * self::middle(values.iter().map(|value| (value - middle).abs()).collect());
+    let level = middle(values.to_vec());
+    let spread = 1.4826 * middle(values.iter().map(|value| (value - level).abs()).collect());
     if spread <= 0.0 {
         return values.to_vec();
     }
-    let clip = |value: &f64| value.clamp(middle - 5.0 * spread, middle + 5.0 * spread);
+    let clip = |value: &f64| value.clamp(level - 5.0 * spread, level + 5.0 * spread);
     let clipped: Vec<f64> = values.iter().map(clip).collect();
     let mean = mean(&clipped);
     clipped.iter().map(|value| value - mean).collect()
@@ -265,12 +266,4 @@ fn smoothed(values: &[f64]) -> Vec<f64> {
 
 pub(super) fn mean(values: &[f64]) -> f64 {
     values.iter().sum::<f64>() / values.len().max(1) as f64
-}
-
-pub(super) fn middle(mut values: Vec<f64>) -> f64 {
-    let middle = values.len() / 2;
-    if values.is_empty() {
-        return 0.0;
-    }
-    *values.select_nth_unstable_by(middle, f64::total_cmp).1
 }

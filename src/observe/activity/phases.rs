@@ -6,8 +6,9 @@ use std::collections::BTreeSet;
 
 use super::change::{changes, noise};
 use super::facts::{Facts, Span};
-use super::period::{mean, middle};
+use super::period::mean;
 use super::signals::{Of, Signals};
+use crate::foundation::statistics::middle;
 use crate::record::{Phase, PhaseSpan};
 
 /// The least noise of a signal whose largest value is 1.

@@ -1,6 +1,7 @@
 //! The rhythm of a signal: its readings, at whatever times, to a [`Pattern`]. A long and a short period are two things.
 
-use super::period::{Found, LEAST_SAMPLES, Verdict, mean, middle, search};
+use super::period::{Found, LEAST_SAMPLES, Verdict, mean, search};
+use crate::foundation::statistics::middle;
 use crate::record::{Pattern, PatternKind};
 
 /// A signal that changes less is flat, in percent of what it may be.

@@ -3,6 +3,8 @@
 use realfft::RealFftPlanner;
 use realfft::num_complex::Complex;
 
+use crate::foundation::statistics::{mean, middle};
+
 /// A padded spectrum has so many lines for one of the plain spectrum.
 const PADDING: usize = 8;
 /// Places at which the noise is estimated.
@@ -42,10 +44,8 @@ pub(super) fn red_noise(power: &[f64]) -> Vec<f64> {
         .step_by(count.div_ceil(ANCHORS))
         .filter_map(|line| {
             let from = line.saturating_sub(window / 2);
-            let mut near = power[from..count.min(line + window / 2 + 1)].to_vec();
-            let middle = near.len() / 2;
-            let (_, middle, _) = near.select_nth_unstable_by(middle, f64::total_cmp);
-            let middle = *middle / std::f64::consts::LN_2;
+            let near = power[from..count.min(line + window / 2 + 1)].to_vec();
+            let middle = middle(near) / std::f64::consts::LN_2;
             (middle > 0.0).then(|| (cosine(line, count), middle.ln()))
         })
         .collect();
@@ -57,7 +57,7 @@ pub(super) fn red_noise(power: &[f64]) -> Vec<f64> {
     let fit = |correlation: f64| {
         let left = |(cosine, middle): &(f64, f64)| middle - shape(correlation, *cosine).ln();
         let left: Vec<f64> = anchors.iter().map(left).collect();
-        let mean = left.iter().sum::<f64>() / left.len().max(1) as f64;
+        let mean = mean(&left).unwrap_or_default();
         let rest: f64 = left.iter().map(|left| (left - mean).powi(2)).sum();
         (rest, correlation, mean)
     };
