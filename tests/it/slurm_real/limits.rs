@@ -37,11 +37,12 @@ fn limit_is_raised_for_an_operator_and_a_refusal_is_noted_once() {
         asking("root"),
         asking(&super::cluster::wanted("DLRUN_TEST_USER")),
     );
-    let plain = "walltime = \"3m\"\nwalltime_up_to = \"2h\"\n";
+    // Minutes long, so on a node that no other test wants for itself.
+    let plain = "nodelist = \"n1\"\nwalltime = \"3m\"\nwalltime_up_to = \"2h\"\n";
     let resume = "[resume]\ncheckpoints = [\"ckpt/*\"]\nlead = \"30s\"";
     let saves = format!("mkdir -p ckpt; trap 'echo 1 > ckpt/1' USR1; {EPOCHS}");
     let array = format!("{plain}array = \"1-2\"\n{resume}");
-    let low = "walltime = \"3m\"\nwalltime_up_to = \"4m\"\n";
+    let low = "nodelist = \"n1\"\nwalltime = \"3m\"\nwalltime_up_to = \"4m\"\n";
     let raised = operator.submit(&operator.job("raised", &sh(EPOCHS), plain));
     let elements = operator.submit(&operator.job("elements", &sh(&saves), &array));
     let low = operator.submit(&operator.job("low", &sh(&EPOCHS.replace("40", "60")), low));

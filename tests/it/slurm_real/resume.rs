@@ -90,7 +90,8 @@ fn a_preempted_run_continues_and_a_cancelled_one_does_not() {
     );
     let weak = user.submit(&user.job("weak", &training(30, "weak"), &weak));
     let is_saved = |submitted: &Submitted| submitted.text().contains("Epoch 6/").then_some(());
-    until("a checkpoint", 90, || is_saved(&weak));
+    // It waits for every job of other tests on that node.
+    until("a checkpoint", 300, || is_saved(&weak));
     let strong = "nodelist = \"n3\"\nexclusive = true\nqueue = \"batch\"";
     let strong = user.submit(&user.job("strong", &sh("sleep 2"), strong));
     assert_eq!(user.wait(&strong.run), 0);

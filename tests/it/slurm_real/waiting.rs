@@ -72,9 +72,9 @@ fn a_dependency_that_failed_is_never_satisfied() {
 fn a_preempted_job_waits_anew_as_the_same_run() {
     let user = User::new();
     let weak = "nodelist = \"n2\"\nexclusive = true\nqueue = \"scavenge\"";
-    let weak = user.submit(&user.job("weak", &sh("echo start; sleep 300"), weak));
-    user.until_state(&weak.run, "running");
-    until("its output", 60, || {
+    let weak = user.submit(&user.job("weak", &sh("echo start; sleep 900"), weak));
+    // It waits for every job of other tests on that node.
+    until("its output", 300, || {
         (weak.text() == "start\n").then_some(())
     });
     let strong = "nodelist = \"n2\"\nexclusive = true\nqueue = \"batch\"";
@@ -83,7 +83,7 @@ fn a_preempted_job_waits_anew_as_the_same_run() {
         (user.state(&weak.run) == "pending").then_some(())
     });
     assert_eq!(user.wait(&strong.run), 0);
-    until("its second start", 60, || {
+    until("its second start", 300, || {
         (user.show(&weak.run)["attempt"] == 1).then_some(())
     });
     user.until_state(&weak.run, "running");
