@@ -1,6 +1,6 @@
 //! What was measured at all: how many runs stand behind a forecast, and how far outside of them it lies.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
@@ -20,19 +20,28 @@ const AGREED: f64 = 0.9;
 /// As many names of networks are looked through for one that is nearly the job's.
 const NETWORKS: usize = 1000;
 
+/// Values by hash, ascending: read from a file in less time than a map.
+pub(super) type Sorted<T> = Vec<(u64, T)>;
+
+/// The value of a hash.
+pub(super) fn value_of<T>(sorted: &[(u64, T)], hash: u64) -> Option<&T> {
+    let at = sorted.binary_search_by_key(&hash, |(hash, _)| *hash).ok()?;
+    Some(&sorted[at].1)
+}
+
 /// Counts and ends.
 #[derive(Debug, Clone, Default, Serialize, Deserialize)]
 pub(super) struct Experience {
     /// Runs by hash, ascending: of similar runs, of workloads, of software, and of words.
-    counts: Vec<(u64, Runs)>,
+    counts: Sorted<Runs>,
     /// The ends of each size, by workload; 0: those of all.
-    ends: BTreeMap<u64, Ends>,
+    ends: Sorted<Ends>,
     /// The usual sizes of trainings, by their names.
-    named: BTreeMap<u64, Training>,
+    named: Sorted<Training>,
     /// Names of networks that people chose.
-    networks: BTreeSet<String>,
+    networks: Vec<String>,
     /// Operations of a sample, in steps of the logarithm, by workload that was measured.
-    operations: BTreeMap<u64, Option<i32>>,
+    operations: Sorted<Option<i32>>,
     /// What the time of runs without known epochs grows with, by workload.
     pub(super) growth: BTreeMap<u64, Growth>,
 }
@@ -58,7 +67,7 @@ type Ends = [(f64, f64); EXACT.len()];
 type Training = (u64, (f64, f64), u32);
 
 /// The sizes that runs of each name have, where nearly all agree.
-fn named(gathered: &Gathered) -> BTreeMap<u64, Training> {
+fn named(gathered: &Gathered) -> Sorted<Training> {
     let mut trainings: BTreeMap<(u64, u64), (f64, f64, u32)> = BTreeMap::new();
     let mut all: BTreeMap<u64, u32> = BTreeMap::new();
     for group in &gathered.groups {
@@ -108,11 +117,11 @@ impl Experience {
         let mut experience = Self {
             named: named(gathered),
             growth: gathered.growth.clone(),
-            operations: gathered.operations.clone(),
+            operations: gathered.operations.clone().into_iter().collect(),
             networks: networks.cloned().collect(),
             ..Self::default()
         };
-        let mut counts: BTreeMap<u64, Runs> = BTreeMap::new();
+        let (mut counts, mut ends): (BTreeMap<_, Runs>, BTreeMap<_, Ends>) = Default::default();
         for group in gathered.groups.iter().filter(|group| group.met > 0) {
             let Group { facts, runs, .. } = group;
             let (doubtful, doubts) = group.doubted;
@@ -127,7 +136,7 @@ impl Experience {
                 counts.entry(key).or_default().runs += u64::from(group.met);
             }
             for key in [0, facts.workload] {
-                let ends = experience.ends.entry(key).or_default();
+                let ends = ends.entry(key).or_default();
                 for ((low, high), size) in ends.iter_mut().zip(&group.exact) {
                     if *size > 0.0 {
                         *low = if *low > 0.0 { low.min(*size) } else { *size };
@@ -137,6 +146,7 @@ impl Experience {
             }
         }
         experience.counts = counts.into_iter().collect();
+        experience.ends = ends.into_iter().collect();
         experience
     }
 
@@ -145,7 +155,7 @@ impl Experience {
     pub(super) fn completed(&self, situation: &Situation) -> (Facts, Vec<String>) {
         let facts = Facts::new(situation);
         // Those of a measured workload are known from its runs, whatever this job declares.
-        let known = self.operations.get(&facts.workload).copied();
+        let known = value_of(&self.operations, facts.workload).copied();
         let facts = facts.with_operations(known.unwrap_or(facts.operations()));
         let complete = || (facts, Vec::new());
         let sizes = exact_sizes(situation);
@@ -153,14 +163,14 @@ impl Experience {
             .iter()
             .any(|size| sizes[*size as usize] <= 0.0);
         if !is_open && situation.workload.dataset.is_some()
-            || self.ends.contains_key(&facts.workload)
+            || value_of(&self.ends, facts.workload).is_some()
         {
             return complete();
         }
         let Some((both, network)) = namings(situation) else {
             return complete();
         };
-        let Some(found) = self.named.get(&both.unwrap_or(network)) else {
+        let Some(found) = value_of(&self.named, both.unwrap_or(network)) else {
             return complete();
         };
         let (workload, taken, runs) = *found;
@@ -183,21 +193,15 @@ impl Experience {
             "of this network"
         };
         let runs = counted(runs.into(), "run");
-        let assumed = match taken_over.is_empty() {
-            true => format!("the data set is taken to be that of {runs} {same}"),
-            false => {
-                format!(
-                    "`[workload]` is taken to have {}, as in {runs} {same}",
-                    taken_over.join(", ")
-                )
-            }
+        let assumed = match taken_over.join(", ") {
+            none if none.is_empty() => format!("the data set is taken to be that of {runs} {same}"),
+            taken => format!("`[workload]` is taken to have {taken}, as in {runs} {same}"),
         };
         (facts.as_workload(workload, taken.0, taken.1), vec![assumed])
     }
 
     fn count(&self, key: u64) -> Runs {
-        let at = self.counts.binary_search_by_key(&key, |(key, _)| *key);
-        at.map_or_else(|_| Runs::default(), |at| self.counts[at].1)
+        value_of(&self.counts, key).copied().unwrap_or_default()
     }
 
     /// What a forecast rests on, and the runs behind that.
@@ -219,14 +223,14 @@ impl Experience {
 
     /// Whether a workload ran on different numbers of nodes.
     pub(super) fn scaled(&self, workload: u64) -> bool {
-        let ends = self.ends.get(&workload);
+        let ends = value_of(&self.ends, workload);
         ends.map(|ends| ends[Size::Nodes as usize])
             .is_some_and(|(fewest, most)| fewest < most)
     }
 
     /// The ends of each size: with a workload, else at all.
     fn ends_for(&self, workload: u64) -> Option<(Ends, &'static str)> {
-        let of = |key: u64, with| Some((*self.ends.get(&key)?, with));
+        let of = |key: u64, with| Some((*value_of(&self.ends, key)?, with));
         of(workload, "with this workload").or_else(|| of(0, "at all"))
     }
 
@@ -250,7 +254,7 @@ impl Experience {
         let plain = |name: &str| name.to_ascii_lowercase().replace(['_', ' ', '.'], "-");
         let networks = || self.networks.iter().map(String::as_str);
         let is_met = |name: &str| name.eq_ignore_ascii_case(asked);
-        if is_key(asked) || self.networks.contains(asked) || networks().any(is_met) {
+        if is_key(asked) || networks().any(is_met) {
             return None;
         }
         let same = networks().find(|name| plain(name) == plain(asked));

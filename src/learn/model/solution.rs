@@ -1,7 +1,5 @@
 //! The solution of one response, and what it says of a run.
 
-use std::collections::BTreeMap;
-
 use bytes::Bytes;
 use nalgebra::{DMatrix, DVector};
 use serde::{Deserialize, Serialize};
@@ -9,6 +7,7 @@ use serde::{Deserialize, Serialize};
 use super::block::{Block, Term};
 use super::calibrate::Stretch;
 use super::design::{Layout, Row, cell_key, entry, product};
+use super::experience::{Sorted, value_of};
 use super::facts::{EXACT, Facts, Size};
 use super::fit::{RUN_WIDTH, State, spread};
 use super::response::Response;
@@ -35,7 +34,7 @@ pub(super) struct Solution {
     /// The covariance of the shared coefficients: rows of the lower triangle, each to the diagonal.
     covariance: Vec<f32>,
     /// Each [`Workload`] as its bytes in a file: a forecast needs one of them, and a model may have thousands.
-    workloads: BTreeMap<u64, Bytes>,
+    workloads: Sorted<Bytes>,
 }
 
 /// What was measured of a workload.
@@ -189,6 +188,7 @@ impl Solution {
             };
             Some((span.workload, postcard::to_stdvec(&workload).ok()?.into()))
         };
+        let spans = design.spans.iter().enumerate();
         Some(Self {
             response: state.response,
             components: state.components.clone(),
@@ -198,12 +198,7 @@ impl Solution {
             covariance: covariance
                 .map(|at| short(posterior.covariance[at]))
                 .collect(),
-            workloads: design
-                .spans
-                .iter()
-                .enumerate()
-                .map(workload)
-                .collect::<Option<_>>()?,
+            workloads: spans.map(workload).collect::<Option<_>>()?,
         })
     }
 
@@ -240,7 +235,7 @@ impl Solution {
         shared: &DVector<f64>,
         covariance: &DMatrix<f64>,
     ) -> Option<Settled> {
-        let workload: Workload = postcard::from_bytes(self.workloads.get(&hash)?).ok()?;
+        let workload: Workload = postcard::from_bytes(value_of(&self.workloads, hash)?).ok()?;
         let (cells, places) = (&workload.cells, &workload.places);
         let rows: Vec<_> = cells
             .iter()
@@ -277,7 +272,7 @@ impl Solution {
 
     /// Whether there is a workload.
     pub(super) fn has_workload(&self, hash: u64) -> bool {
-        self.workloads.contains_key(&hash)
+        value_of(&self.workloads, hash).is_some()
     }
 
     fn parts(&self, facts: &Facts, own: &[usize]) -> Parts {
