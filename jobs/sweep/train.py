@@ -2,6 +2,8 @@
 
 import argparse
 import math
+import os
+import pickle
 import random
 
 parser = argparse.ArgumentParser()
@@ -11,6 +13,7 @@ parser.add_argument("--optimizer", choices=["sgd", "momentum"], default="sgd")
 parser.add_argument("--momentum", type=float, default=0.0)
 parser.add_argument("--epochs", type=int, default=27)
 parser.add_argument("--seed", type=int, default=1)
+parser.add_argument("--checkpoint", help="file that is written after each epoch")
 args = parser.parse_args()
 
 dice = random.Random(args.seed)
@@ -51,7 +54,19 @@ def loss_of(points):
     return total / len(points), right / len(points)
 
 
-for epoch in range(1, args.epochs + 1):
+def save(epoch):
+    with open(args.checkpoint + ".tmp", "wb") as file:
+        pickle.dump((epoch, train, first, second, speed_1, speed_2, dice.getstate()), file)
+    os.replace(args.checkpoint + ".tmp", args.checkpoint)
+
+
+done = 0
+if os.environ.get("DLRUN_RESUME_FROM"):
+    with open(os.environ["DLRUN_RESUME_FROM"], "rb") as file:
+        done, train, first, second, speed_1, speed_2, state = pickle.load(file)
+    dice.setstate(state)
+
+for epoch in range(done + 1, args.epochs + 1):
     dice.shuffle(train)
     for x, y, label in train:
         hidden, p = forward(x, y)
@@ -65,5 +80,7 @@ for epoch in range(1, args.epochs + 1):
             second[n] += speed_2[n]
         speed_2[size] = momentum * speed_2[size] - args.lr * error
         second[size] += speed_2[size]
+    if args.checkpoint:
+        save(epoch)
     (loss, _), (val_loss, accuracy) = loss_of(train), loss_of(held_out)
     print(f"Epoch {epoch}/{args.epochs} - loss: {loss:.4f} - val_loss: {val_loss:.4f} - val_accuracy: {accuracy:.4f}", flush=True)

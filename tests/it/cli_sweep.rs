@@ -196,6 +196,67 @@ fn a_killed_sweep_goes_on_and_no_trial_is_lost_or_doubled() {
     assert_eq!(ran(&env).len(), 12);
 }
 
+/// A training that continues from its checkpoint, notes each epoch that it trains, and whose loss is `(x - 3)²` and less with each.
+const RESUMED: &str = r#"
+mkdir -p "ckpt/$3"
+last=$(cat "${DLRUN_RESUME_FROM:-/dev/null}")
+for epoch in $(seq $((${last:-0} + 1)) "$2"); do
+    sleep 0.02
+    echo "$3 $epoch" >>ran
+    echo "Epoch $epoch/$2 - 0.02s - loss: $((($1 - 3) * ($1 - 3) + 10 - epoch)).0"
+    echo "$epoch" >"ckpt/$3/tmp.part"
+    mv "ckpt/$3/tmp.part" "ckpt/$3/e$epoch"
+done
+"#;
+
+#[test]
+fn the_best_trials_continue_from_their_checkpoints_and_no_epoch_is_trained_twice() {
+    let env = TestEnv::new();
+    let _ = env.write("step.sh", RESUMED);
+    let job = "[run]\ncommand = [\"sh\", \"step.sh\", \"{{x}}\", \"{{epochs}}\", \"{{trial}}\"]\n[workload]\nepochs = 9\n\
+               [resume]\ncheckpoints = [\"ckpt/{{trial}}/*\"]\n[resources]\ncpus_per_task = 1\n";
+    let sweep = "[sweep]\nmetric = \"loss\"\nmode = \"min\"\nsampler = \"grid\"\nmax_jobs = 2\nstop = \"promotion\"\n";
+    let file = env.write("small.toml", format!("{job}{sweep}{WHOLE}"));
+    for seen in [3, 9, 15] {
+        let started = run(&env, &file).start();
+        wait_for("epochs", || ran(&env).len() >= seen);
+        started.signal(Signal::SIGKILL);
+        let _ = started.finish().killed_by(Signal::SIGKILL);
+    }
+    let result = run(&env, &file).arg("--json").run().code(0).result();
+    let first = &result["trials"][0];
+    assert_eq!(
+        (
+            &result["best"],
+            &first["outcome"]["epochs"],
+            &first["outcome"]["value"]
+        ),
+        (&4.into(), &9.into(), &1.0.into()),
+        "{result}"
+    );
+    let trials = result["trials"].as_array().expect("a list");
+    let trained = |epochs: u64| {
+        let is_it = |trial: &&Value| trial["outcome"]["epochs"] == epochs;
+        trials.iter().filter(is_it).count()
+    };
+    // A third of twelve and of four, rounded down; which one was compared before the best came is chance.
+    let (few, some, all) = (trained(1), trained(3), trained(9));
+    assert!(
+        all >= 1 && some >= 2 && few >= 6 && few + some + all == 12,
+        "{result}"
+    );
+    let epochs = ran(&env);
+    let once: BTreeSet<&String> = epochs.iter().collect();
+    assert_eq!(epochs.len(), once.len(), "{epochs:?}");
+    assert_eq!(epochs.len(), few + 3 * some + 9 * all);
+    let best = env.dlrun(["sweep", "show", "--best"]).run().code(0);
+    assert!(best.text().contains("epochs = 9"), "{}", best.text());
+    let _ = run(&env, &file)
+        .run()
+        .code(0)
+        .warns("nothing is left to run");
+}
+
 #[test]
 fn a_changed_search_is_refused_and_a_larger_budget_continues() {
     let env = TestEnv::new();

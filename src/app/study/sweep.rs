@@ -14,23 +14,20 @@ use crate::foundation::diagnostic::Problem;
 use crate::job::{JobState, SchedulerKind};
 use crate::learn::bench::{Entry, Journal, Settled, Slot};
 use crate::learn::sweep::{
-    Note, Outcome, Sampler, Stopping, Study, Sweep, Values, parse_kept, stopped_text, trial_of,
-    value_at,
+    Note, Outcome, Promotion, Sampler, Stopping, Study, Sweep, Values, first_start, parse_kept,
+    trial_of, value_at,
 };
 use crate::record::{NodeRecord, Progress};
-
-/// A trial runs once; there are no repeats of it.
-const ONE: u32 = 0;
 
 /// A trial as a job.
 pub(crate) fn load_trial(
     session: &Session,
     sweep: &Sweep,
     source: &Source,
-    number: usize,
+    (number, promotion): (usize, Option<&Promotion>),
     values: &Values,
 ) -> Result<Job, Error> {
-    source.load(session, sweep.trial(number, values))
+    source.load(session, sweep.trial(number, values, promotion))
 }
 
 /// Begins a sweep or continues it. Only its budget may differ from what was run before.
@@ -95,7 +92,7 @@ pub(crate) struct SweepWork<'a> {
     /// Where Optuna proposes in place of the sampler.
     optuna: Option<Optuna<'a>>,
     stopping: Stopping,
-    /// Trials that were proposed and have no job.
+    /// Starts of trials that were decided on and have no job.
     open: Vec<Slot>,
 }
 
@@ -112,15 +109,13 @@ impl<'a> SweepWork<'a> {
         let unfinished: Vec<Slot> = study.journal.unfinished().map(|(slot, _)| slot).collect();
         let mut open = Vec::new();
         for trial in study.trials() {
-            let slot = Slot {
-                cell: trial.number,
-                repeat: ONE,
-            };
-            match trial.outcome {
-                Some(outcome) if outcome.counts() => sampler.tell(trial.values, outcome.learned()),
-                Some(_) => {}
-                None if !unfinished.contains(&slot) => open.push(slot),
-                None => {}
+            let first = study.outcome(first_start(trial.number));
+            if let Some(outcome) = first.filter(|outcome| outcome.counts()) {
+                sampler.tell(trial.values, outcome.learned());
+            }
+            let slot = study.last_start(trial.number);
+            if trial.outcome.is_none() && !unfinished.contains(&slot) {
+                open.push(slot);
             }
         }
         for (rung, value) in &study.reached {
@@ -138,10 +133,29 @@ impl<'a> SweepWork<'a> {
         }
     }
 
+    /// The trial whose settings a start has.
+    fn trial_of(&self, slot: Slot) -> usize {
+        self.sweep
+            .tune
+            .as_ref()
+            .map_or(slot.cell, |_| trial_of(slot))
+    }
+
+    /// Whether a start is of a trial, and not of the pairs of a tuning, which follow from the journal.
+    fn is_of_trial(&self, slot: Slot) -> bool {
+        self.sweep.tune.is_none() || slot == first_start(slot.cell)
+    }
+
+    /// How a start continues its trial; `None`: it is the first.
+    fn promotion(&self, slot: Slot) -> Option<&Promotion> {
+        let later = usize::try_from(slot.repeat.checked_sub(1)?).ok()?;
+        self.dir.journal.promotions(slot.cell).get(later)
+    }
+
     fn values(&self, slot: Slot) -> Values {
         self.dir
             .journal
-            .values(trial_of(slot))
+            .values(self.trial_of(slot))
             .cloned()
             .unwrap_or_default()
     }
@@ -156,7 +170,7 @@ impl<'a> SweepWork<'a> {
         self.sweep.node_hours.is_none_or(|most| used + kept < most)
     }
 
-    fn next_trial(&mut self) -> Result<Option<Slot>, Error> {
+    fn next_trial(&mut self, is_idle: bool) -> Result<Option<Slot>, Error> {
         let trials = self.sweep.trials as usize;
         self.open.retain(|slot| slot.cell < trials);
         if !self.has_node_hours(true) || self.sweep.has_lost_baseline(&self.dir.journal) {
@@ -166,6 +180,11 @@ impl<'a> SweepWork<'a> {
             return Ok(Some(slot));
         }
         let number = self.dir.journal.next_number();
+        let is_end = is_idle && number >= trials;
+        if let Some((promoted, how)) = self.sweep.next_promotion(&self.dir.journal, is_end) {
+            self.dir.note(Note::Promoted { promoted, how })?;
+            return Ok(Some(self.dir.journal.last_start(promoted)));
+        }
         if number >= trials {
             return Ok(None);
         }
@@ -184,10 +203,7 @@ impl<'a> SweepWork<'a> {
             values,
             asked,
         })?;
-        Ok(Some(Slot {
-            cell: number,
-            repeat: ONE,
-        }))
+        Ok(Some(first_start(number)))
     }
 }
 
@@ -214,8 +230,8 @@ impl Work for SweepWork<'_> {
                     .filter(|(_, one)| one.run_id == *run_id)
                     .map(|(slot, _)| slot)
                     .next();
-                // Those of pairs follow from the journal.
-                self.open.extend(slot.filter(|slot| slot.repeat == ONE));
+                self.open
+                    .extend(slot.filter(|slot| self.is_of_trial(*slot)));
                 None
             }
             Entry::Begun { .. } => None,
@@ -229,7 +245,7 @@ impl Work for SweepWork<'_> {
             .starts()
             .find(|(_, one)| one.run_id == run_id)
             .map(|(slot, _)| slot);
-        let is_trial = |slot: &Slot| slot.repeat == ONE && journal.is_done(*slot);
+        let is_trial = |slot: &Slot| *slot == first_start(slot.cell) && journal.is_done(*slot);
         if let Some(slot) = slot.filter(|slot| is_trial(slot) && outcome.counts()) {
             let values = self.values(slot);
             self.sampler.tell(&values, outcome.learned());
@@ -238,7 +254,7 @@ impl Work for SweepWork<'_> {
     }
 
     fn next(&mut self, in_flight: &[Slot]) -> Result<Option<Slot>, Error> {
-        let trial = self.next_trial()?;
+        let trial = self.next_trial(in_flight.is_empty())?;
         // The runs of pairs are alone, so that they do not slow each other down.
         if trial.is_none() && in_flight.is_empty() && self.has_node_hours(false) {
             return Ok(self.sweep.next_of_pairs(&self.dir.journal));
@@ -248,13 +264,15 @@ impl Work for SweepWork<'_> {
 
     fn job(&self, session: &Session, slot: Slot) -> Result<Job, Error> {
         let values = self.values(slot);
-        let mut job = load_trial(session, self.sweep, self.source, trial_of(slot), &values)?;
+        let promotion = self.promotion(slot).filter(|_| self.is_of_trial(slot));
+        let trial = (self.trial_of(slot), promotion);
+        let mut job = load_trial(session, self.sweep, self.source, trial, &values)?;
         job.plan.may_be_asked_to_stop = self.sweep.stop_wait.is_some();
         Ok(job)
     }
 
     fn again(&mut self, slot: Slot) {
-        self.open.extend((slot.repeat == ONE).then_some(slot));
+        self.open.extend(self.is_of_trial(slot).then_some(slot));
     }
 
     fn is_given_up(&mut self, slot: Slot, progress: &Progress) -> Result<bool, Error> {
@@ -313,7 +331,20 @@ impl Work for SweepWork<'_> {
             }
         };
         let stopped = (stopped_at, self.sweep.stop_wait.is_some());
-        let outcome = Outcome::new(&tracked.status, nodes, &self.sweep.metric, stopped);
+        let mut outcome = Outcome::new(&tracked.status, nodes, &self.sweep.metric, stopped);
+        let before = self.promotion(slot).map(|_| Slot {
+            repeat: slot.repeat - 1,
+            ..slot
+        });
+        let before = before.and_then(|before| self.dir.journal.outcome(before));
+        outcome.epochs += before.map_or(0, |before| before.epochs);
+        let rung = self.sweep.rungs().get(slot.repeat as usize).copied();
+        if let Some(epochs) = rung.filter(|epochs| Some(*epochs) < self.sweep.epochs) {
+            let attempt = tracked.reading.outcome.attempt.as_ref();
+            let end = attempt.and_then(|attempt| attempt.end.as_ref());
+            let checkpoint = end.and_then(|end| end.checkpoint.as_ref());
+            outcome = outcome.paused(epochs, checkpoint.map(|its| its.path.clone()));
+        }
         match &self.sweep.second {
             Some(second) => outcome.with_second(nodes, second),
             None => outcome,
@@ -328,8 +359,12 @@ impl Work for SweepWork<'_> {
     }
 
     fn label(&self, slot: Slot) -> String {
-        let trial = trial_of(slot);
-        let again = if slot.repeat == ONE { "" } else { " again" };
+        let trial = self.trial_of(slot);
+        let again = match self.promotion(slot) {
+            Some(its) => format!(" to epoch {}", its.epochs),
+            None if slot == first_start(slot.cell) => String::new(),
+            None => " again".to_owned(),
+        };
         let label = match self.sweep.tune {
             Some(_) if trial == 0 => "your settings".to_owned(),
             _ => self.sweep.label(&self.values(slot)),
@@ -347,8 +382,8 @@ impl Work for SweepWork<'_> {
             let other = text(outcome.second_value);
             return format!("{name} {value}, {} {other}", second.name);
         }
-        match outcome.stopped_at {
-            Some(epoch) => format!("{} with {name} {value}", stopped_text(epoch, outcome.state)),
+        match outcome.stopped_text() {
+            Some(stopped) => format!("{stopped} with {name} {value}"),
             None => format!("{name} {value}"),
         }
     }

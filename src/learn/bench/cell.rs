@@ -55,15 +55,17 @@ impl Cell {
         }
     }
 
-    /// Fills the words of the command and the values of the variables.
-    fn fill(&mut self, run: &mut toml::Table, names: &Names) -> Result<(), Problem> {
-        for (key, value) in run.iter_mut() {
+    /// Fills the words of the command, the values of the variables and the patterns of checkpoints.
+    fn fill(&mut self, table: (&str, &mut toml::Table), names: &Names) -> Result<(), Problem> {
+        for (key, value) in table.1.iter_mut() {
+            let key = format!("{}.{key}", table.0);
             let texts: Vec<&mut Value> = match (key.as_str(), value) {
-                ("command", Value::Array(words)) => words.iter_mut().collect(),
-                ("env", Value::Table(env)) => env.iter_mut().map(|(_, value)| value).collect(),
+                ("run.command" | "resume.checkpoints", Value::Array(words)) => {
+                    words.iter_mut().collect()
+                }
+                ("run.env", Value::Table(env)) => env.iter_mut().map(|(_, value)| value).collect(),
                 _ => continue,
             };
-            let key = format!("run.{key}");
             for value in texts {
                 let Value::String(text) = value else { continue };
                 let filled = names.fill(text).map_err(|why| {
@@ -145,8 +147,11 @@ impl Cell {
             spans: document.spans,
             varying,
         };
-        if let Some(Value::Table(run)) = document.values.get_mut("run") {
-            cell.fill(run, &names).map_err(|problem| vec![problem])?;
+        for name in ["run", "resume"] {
+            if let Some(Value::Table(table)) = document.values.get_mut(name) {
+                let filled = cell.fill((name, table), &names);
+                filled.map_err(|problem| vec![problem])?;
+            }
         }
         cell.job_file = document.values.to_string();
         Ok(cell)

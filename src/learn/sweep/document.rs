@@ -4,10 +4,12 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
 
 use serde::{Deserialize, Serialize};
+use toml::Value;
 use toml::de::DeTable;
 
 use super::MOST_TRIALS;
 use super::space::{self, Parameter, Values};
+use super::start::Promotion;
 use super::tune::Tune;
 use crate::foundation::diagnostic::{Problem, sort_problems};
 use crate::foundation::toml_reader::{Fields, parse_document, syntax_problem};
@@ -59,6 +61,8 @@ vocabulary! {
         None = "none",
         /// Those that are not among the best of `1/eta` at epochs `first`, `first × eta`, ... (ASHA, stopping).
         Asha = "asha",
+        /// A trial ends after `first`, `first × eta`, ... epochs, and the best of `1/eta` continue from their checkpoints (ASHA, promotion).
+        Promotion = "promotion",
         /// Those that are worse than the median of the others at epochs `first`, `first × 2`, ...
         Median = "median",
     }
@@ -118,6 +122,8 @@ pub struct Sweep {
     pub stop: StopRule,
     /// The first epoch after which a trial may be stopped.
     pub first_epoch: u32,
+    /// The epochs of a whole training, by the job file.
+    pub epochs: Option<u32>,
     /// How long a trial may take to end by itself before it is cancelled; `None`: it is cancelled at once.
     pub stop_wait: Option<Walltime>,
     /// One in so many trials continues (ASHA).
@@ -235,6 +241,13 @@ fn read(
     }
     let (metric, second) = metrics?;
     contradictions(fields, (&metric, has_two), (sampler, stop), stop_wait);
+    let epochs = plain
+        .get("workload")
+        .and_then(|table| table.get("epochs")?.as_integer());
+    let epochs = epochs.and_then(|epochs| u32::try_from(epochs).ok());
+    if stop == StopRule::Promotion {
+        check_promotion(fields, &base, (&space, epochs, first_epoch));
+    }
     Some(Sweep {
         name: name?,
         metric,
@@ -248,6 +261,7 @@ fn read(
         sampler,
         stop,
         first_epoch,
+        epochs,
         stop_wait,
         eta: u32::try_from(eta).ok()?,
         seed,
@@ -293,14 +307,62 @@ fn contradictions(
             "take `stop` out, or choose a metric that the training prints",
         ),
         (
-            !stops && stop_wait.is_some(),
+            stop_wait.is_some() && (!stops || stop == StopRule::Promotion),
             "stop_wait",
-            "`sweep.stop_wait` has no effect: no trial ends early",
-            "add `stop = \"asha\"`, or take the line out",
+            "`sweep.stop_wait` has no effect: no trial is asked to end",
+            "write `stop = \"asha\"`, or take the line out",
         ),
     ];
     for (_, key, message, hint) in found.into_iter().filter(|(is_so, ..)| *is_so) {
         fields.problem(Problem::at(fields.span(key), message).hinted(hint));
+    }
+}
+
+/// What a trial needs that continues from its checkpoint.
+fn check_promotion(
+    fields: &mut Fields<'_>,
+    base: &Document,
+    (space, epochs, first_epoch): (&[Parameter], Option<u32>, u32),
+) {
+    let (mut all, mut of_patterns) = (BTreeSet::new(), BTreeSet::new());
+    base.values
+        .values()
+        .for_each(|value| gather(value, &mut all));
+    let resume = base.values.get("resume");
+    let patterns = resume.and_then(|resume| resume.get("checkpoints"));
+    patterns
+        .iter()
+        .for_each(|patterns| gather(patterns, &mut of_patterns));
+    let names = |names: &BTreeSet<String>, name: &str| {
+        let is_it = |known: &String| known.rsplit('.').next() == Some(name);
+        names.iter().any(is_it)
+    };
+    let is_searched = |one: &Parameter| ["workload.epochs", "vars.trial"].contains(&&*one.name);
+    let found = [
+        (
+            epochs.is_none_or(|epochs| epochs <= first_epoch),
+            "it needs `workload.epochs`, more than `sweep.first_epoch`",
+            "add: [workload]\n        epochs = 27",
+        ),
+        (
+            !names(&all, "epochs"),
+            "the program has to be given the epochs after which it ends",
+            "write {{epochs}} in run.command or run.env",
+        ),
+        (
+            !names(&of_patterns, "trial"),
+            "each trial needs checkpoints of its own",
+            "add: [resume]\n        checkpoints = [\"ckpt/{{trial}}/*.pt\"]",
+        ),
+        (
+            space.iter().any(is_searched),
+            "`workload.epochs` and `vars.trial` cannot be searched",
+            "take the parameter out: each start of a trial has its own",
+        ),
+    ];
+    for (_, what, hint) in found.into_iter().filter(|(is_so, ..)| *is_so) {
+        let message = format!("`sweep.stop` is \"promotion\": {what}");
+        fields.problem(Problem::at(fields.span("stop"), message).hinted(hint));
     }
 }
 
@@ -451,11 +513,51 @@ impl Sweep {
         self.base.difference(&before.base).map_or(Ok(()), Err)
     }
 
-    /// The job file of a trial. `number` counts from 0.
+    /// The epochs after which the starts of a trial end, the last those of the job file; without promotion there are none.
+    #[must_use]
+    pub fn rungs(&self) -> Vec<u32> {
+        let all = self.epochs.filter(|_| self.stop == StopRule::Promotion);
+        let Some(all) = all else {
+            return Vec::new();
+        };
+        let rungs = std::iter::successors(Some(self.first_epoch), |rung| {
+            rung.checked_mul(self.eta).filter(|next| next > rung)
+        });
+        rungs.take_while(|rung| *rung < all).chain([all]).collect()
+    }
+
+    /// The job file of a trial. `number` counts from 0; with `promotion` it continues.
     ///
     /// # Errors
     /// Placeholders that stand for nothing.
-    pub fn trial(&self, number: usize, values: &Values) -> Result<Cell, Vec<Problem>> {
+    pub fn trial(
+        &self,
+        number: usize,
+        values: &Values,
+        promotion: Option<&Promotion>,
+    ) -> Result<Cell, Vec<Problem>> {
+        let epochs = promotion
+            .map(|its| its.epochs)
+            .or(self.rungs().first().copied());
+        let own = [
+            (
+                [VARS, "trial"],
+                Some(Value::from(format!("{:04}", number + 1))),
+            ),
+            (
+                ["workload", "epochs"],
+                epochs.map(|epochs| Value::from(i64::from(epochs))),
+            ),
+            (
+                ["resume", "from"],
+                promotion.map(|its| Value::from(its.from.as_str())),
+            ),
+        ];
+        let own = own.map(|(path, value)| (path.map(str::to_owned), value));
+        let is_free = |path: &[String]| self.space.iter().all(|parameter| parameter.path != path);
+        let own = own.iter().filter(|(path, _)| is_free(path));
+        let span = || self.spans.get("stop").cloned().unwrap_or_default();
+        let own = own.filter_map(|(path, value)| Some((path.as_slice(), value.clone()?, span())));
         let sets = self.space.iter().filter_map(|parameter| {
             let value = values.get(&parameter.name)?;
             Some((
@@ -468,9 +570,21 @@ impl Sweep {
         Cell::new(
             &self.base,
             ("trial", number, name, self.label(values)),
-            sets,
+            sets.chain(own),
             false,
         )
+    }
+
+    /// The job file of a trial that trains from its beginning to its end.
+    ///
+    /// # Errors
+    /// As [`Sweep::trial`].
+    pub fn whole_trial(&self, number: usize, values: &Values) -> Result<Cell, Vec<Problem>> {
+        let without_rungs = Self {
+            stop: StopRule::None,
+            ..self.clone()
+        };
+        without_rungs.trial(number, values, None)
     }
 
     /// `lr=0.01 optimizer=sgd`.
@@ -486,8 +600,6 @@ impl Sweep {
 
 #[cfg(test)]
 mod tests {
-    use toml::Value;
-
     use super::*;
 
     const JOB: &str = "[run]\ncommand = [\"train\", \"{{lr}}\"]\n";
@@ -577,6 +689,22 @@ mod tests {
             (
                 format!("{JOB}{SWEEP}stop_wait = \"5m\"\n{SPACE}"),
                 "Some(6) `sweep.stop_wait` has no effect",
+            ),
+            (
+                format!("{JOB}{SWEEP}stop = \"promotion\"\n{SPACE}"),
+                "Some(6) `sweep.stop` is \"promotion\": it needs `workload.epochs`",
+            ),
+            (
+                format!("{JOB}{SWEEP}stop = \"promotion\"\n{SPACE}"),
+                "the program has to be given the epochs",
+            ),
+            (
+                format!("{JOB}{SWEEP}stop = \"promotion\"\n{SPACE}"),
+                "each trial needs checkpoints of its own",
+            ),
+            (
+                format!("{JOB}{SWEEP}stop = \"promotion\"\n{SPACE}workload.epochs = [3, 9]\n"),
+                "cannot be searched",
             ),
             (
                 two("", "[\"min\", \"best\"]"),
@@ -679,7 +807,7 @@ mod tests {
             format!("{JOB}{SWEEP}[sweep.space]\nvars.lr = ['$(id) \"; #\n']\n").replace("#\n", "#");
         let sweep = parse(&text, "stem").expect("valid");
         let values = Values([("vars.lr".to_owned(), Value::from("$(id) \"; #"))].into());
-        let cell = sweep.trial(6, &values).expect("a job");
+        let cell = sweep.trial(6, &values, None).expect("a job");
         let job = crate::job::parse(&cell.job_file).expect("valid");
         let crate::job::Command::Argv(words) = &job.run.command.value else {
             panic!("words")

@@ -32,9 +32,9 @@ pub fn request(sweep: &Sweep, study: &Study, number: usize) -> String {
         let is_complete = trial.outcome.is_some_and(Settled::counts);
         is_complete && asked.is_some_and(|asked| asked.attrs.keys().any(is_state))
     };
-    let last = study.trials().filter(has_state).last();
+    let last = study.first_starts().filter(has_state).last();
     let last = last.map(|trial| trial.number);
-    let trials = study.trials().map(|trial| {
+    let trials = study.first_starts().map(|trial| {
         let mut known = known(sweep, study, &trial);
         if let Some(attrs) = known["attrs"].as_object_mut() {
             attrs.retain(|name, _| !is_state(name) || last == Some(trial.number));

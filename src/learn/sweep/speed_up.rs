@@ -81,7 +81,7 @@ impl Sweep {
     /// Runs that are over, and how many there are with those of the pairs, which are likely once a trial has a value.
     #[must_use]
     pub fn runs(&self, study: &Study) -> (usize, usize) {
-        let over = study.trials().filter(|trial| trial.outcome.is_some());
+        let over = study.first_starts().filter(|trial| trial.outcome.is_some());
         let (over, trials, pairs) = (over.count(), self.trials as usize, self.pairs(study));
         let pairs_over = pairs.iter().filter(|slot| study.journal.is_done(**slot));
         let likely = match &self.tune {
@@ -90,7 +90,12 @@ impl Sweep {
             }
             _ => pairs.len(),
         };
-        (over + pairs_over.count(), over.max(trials) + likely)
+        let later: Vec<Slot> = study.later_starts().collect();
+        let later_over = later.iter().filter(|slot| study.journal.is_done(**slot));
+        (
+            over + pairs_over.count() + later_over.count(),
+            over.max(trials) + likely + later.len(),
+        )
     }
 
     /// Whether another trial may be proposed.
@@ -164,7 +169,7 @@ impl Sweep {
     }
 
     fn table_of(&self, values: &Values) -> Result<Table, Vec<Problem>> {
-        let text = self.trial(0, values)?.job_file;
+        let text = self.trial(0, values, None)?.job_file;
         toml::from_str(&text).map_err(|error| vec![syntax_problem(&error)])
     }
 

@@ -43,7 +43,7 @@ impl Stopping {
     pub fn rungs(&self, after: u64) -> impl Iterator<Item = u64> {
         let factor = self.factor;
         let all = std::iter::successors(Some(self.first), move |rung| rung.checked_mul(factor));
-        let has_any = self.rule != StopRule::None;
+        let has_any = !matches!(self.rule, StopRule::None | StopRule::Promotion);
         all.take(64).filter(move |rung| has_any && *rung > after)
     }
 
@@ -55,7 +55,7 @@ impl Stopping {
         all.push(cost);
         let count = all.len();
         match self.rule {
-            StopRule::None => false,
+            StopRule::None | StopRule::Promotion => false,
             StopRule::Asha => {
                 let eta = usize::try_from(self.factor).unwrap_or(usize::MAX);
                 better >= (count / eta).max(1)

@@ -4,6 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use super::document::{EPOCH_SECONDS, Metric, STEP_SECONDS, WALL_SECONDS};
 use super::space::Values;
+use super::start::{Promotion, first_start};
 use crate::foundation::units::counted;
 use crate::job::{JobState, RunId};
 use crate::learn::bench::{Entry, Journal, Lines, Settled, Slot};
@@ -31,6 +32,9 @@ pub struct Outcome {
     pub failure: Option<String>,
     /// After which epoch it was stopped.
     pub stopped_at: Option<u64>,
+    /// The checkpoint that a promotion continues from.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub checkpoint: Option<String>,
 }
 
 impl Settled for Outcome {
@@ -101,7 +105,31 @@ impl Outcome {
             node_hours: seconds.map(|seconds| seconds * nodes.len().max(1) as f64 / 3600.0),
             failure,
             stopped_at,
+            checkpoint: None,
         }
+    }
+
+    /// As that of a start that ends after `epochs`, before the training does, with its newest checkpoint.
+    #[must_use]
+    pub fn paused(mut self, epochs: u32, checkpoint: Option<String>) -> Self {
+        if self.failure.is_none() {
+            let missing = "it wrote no complete checkpoint that `resume.checkpoints` matches";
+            self.failure = checkpoint.is_none().then(|| missing.to_owned());
+            (self.stopped_at, self.checkpoint) = (Some(epochs.into()), checkpoint);
+        }
+        self
+    }
+
+    /// `stopped after 3 epochs`; a tuning by steps may have none. One that ended by itself may have trained on for a while.
+    #[must_use]
+    pub fn stopped_text(&self) -> Option<String> {
+        let epochs = counted(self.stopped_at?, "epoch");
+        Some(match self.state {
+            _ if self.stopped_at == Some(0) => "stopped early".to_owned(),
+            _ if self.checkpoint.is_some() => format!("trained for {epochs}"),
+            JobState::Completed => format!("asked to end after {epochs}"),
+            _ => format!("stopped after {epochs}"),
+        })
     }
 
     /// The value that a sampler learns from; `None`: the worst.
@@ -227,6 +255,14 @@ pub enum Note {
         /// Whether the trial is stopped for it.
         stops: bool,
     },
+    /// A trial continues.
+    Promoted {
+        /// Which trial.
+        promoted: usize,
+        /// How.
+        #[serde(flatten)]
+        how: Promotion,
+    },
     /// What becomes of its job.
     Job(Entry<Outcome>),
 }
@@ -260,24 +296,11 @@ impl Trial<'_> {
             Some(Outcome {
                 failure: Some(why), ..
             }) => why.clone(),
-            Some(Outcome {
-                stopped_at: Some(epoch),
-                state,
-                ..
-            }) => stopped_text(*epoch, *state),
-            Some(_) => "completed".to_owned(),
+            Some(outcome) => {
+                let stopped = outcome.stopped_text();
+                stopped.unwrap_or_else(|| "completed".to_owned())
+            }
         }
-    }
-}
-
-/// `stopped after 3 epochs`; a tuning by steps may have none. One that ended by itself may have trained on for a while.
-#[must_use]
-pub fn stopped_text(epoch: u64, state: JobState) -> String {
-    let epochs = counted(epoch, "epoch");
-    match state {
-        _ if epoch == 0 => "stopped early".to_owned(),
-        JobState::Completed => format!("asked to end after {epochs}"),
-        _ => format!("stopped after {epochs}"),
     }
 }
 
@@ -290,6 +313,7 @@ pub struct Study {
     asked: BTreeMap<usize, Asked>,
     /// By trial, the last rung that it reached, and whether it was stopped there.
     rungs: BTreeMap<usize, (u64, bool)>,
+    promotions: BTreeMap<usize, Vec<Promotion>>,
     /// Every value at a rung, in the order in which they came.
     pub reached: Vec<(u64, f64)>,
 }
@@ -319,6 +343,9 @@ impl Lines for Study {
             } => {
                 self.rungs.insert(reached, (epoch, stops));
                 self.reached.push((epoch, value.unwrap_or(f64::NAN)));
+            }
+            Note::Promoted { promoted, how } => {
+                self.promotions.entry(promoted).or_default().push(how);
             }
             Note::Job(entry) => self.journal.add(entry),
         }
@@ -361,13 +388,51 @@ impl Study {
         begun.max(proposed).map_or(0, |last| last + 1)
     }
 
-    /// All trials.
+    /// How a trial continued after its first start, oldest first.
+    #[must_use]
+    pub fn promotions(&self, number: usize) -> &[Promotion] {
+        self.promotions.get(&number).map_or(&[], Vec::as_slice)
+    }
+
+    /// The start of a trial that it runs, or ran last.
+    #[must_use]
+    pub fn last_start(&self, number: usize) -> Slot {
+        let repeat = u32::try_from(self.promotions(number).len()).unwrap_or(u32::MAX);
+        Slot {
+            repeat,
+            ..first_start(number)
+        }
+    }
+
+    /// The starts of trials after their first.
+    pub fn later_starts(&self) -> impl Iterator<Item = Slot> {
+        self.promotions.keys().flat_map(|number| {
+            let last = self.last_start(*number);
+            (1..=last.repeat).map(move |repeat| Slot { repeat, ..last })
+        })
+    }
+
+    /// What a start came to; `None`: it is not over, or is tried again.
+    #[must_use]
+    pub fn outcome(&self, start: Slot) -> Option<&Outcome> {
+        let result = self.journal.result(start);
+        let result = result.filter(|_| self.journal.is_done(start));
+        result.map(|(_, outcome)| outcome)
+    }
+
+    /// All trials, each as its last start has it.
     pub fn trials(&self) -> impl Iterator<Item = Trial<'_>> {
-        self.proposed.iter().map(|(number, values)| {
-            let slot = Slot {
-                cell: *number,
-                repeat: 0,
-            };
+        self.at_starts(|number| self.last_start(number))
+    }
+
+    /// All trials as their first starts have them: these can be compared.
+    pub fn first_starts(&self) -> impl Iterator<Item = Trial<'_>> {
+        self.at_starts(first_start)
+    }
+
+    fn at_starts(&self, start: impl Fn(usize) -> Slot) -> impl Iterator<Item = Trial<'_>> {
+        self.proposed.iter().map(move |(number, values)| {
+            let slot = start(*number);
             let result = self
                 .journal
                 .result(slot)

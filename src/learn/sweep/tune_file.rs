@@ -147,6 +147,7 @@ fn read(
         sampler,
         stop: StopRule::None,
         first_epoch: 1,
+        epochs: None,
         eta: 3,
         seed: 1,
         space,

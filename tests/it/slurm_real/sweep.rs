@@ -108,6 +108,44 @@ fn a_planted_best_is_found_with_early_stopping_by_a_command_that_is_killed() {
     assert_eq!(jobs, 24, "no run is doubled");
 }
 
+/// Continues from its checkpoint, whose step it prints.
+const RESUMED: &str = r#"mkdir -p "ckpt/$3"; last=$(cat "${DLRUN_RESUME_FROM:-/dev/null}")
+echo "from ${last:-0}"
+for e in $(seq $((${last:-0} + 1)) "$2"); do sleep 0.2; echo "Epoch $e/$2 - 0.2s - loss: $(($1 * 10 - e)).0"
+echo "$e" >"ckpt/$3/new.part"; mv "ckpt/$3/new.part" "ckpt/$3/$e"; done"#;
+
+#[test]
+#[ignore = "needs slurmctld: run tests/run"]
+fn the_best_trials_continue_from_their_checkpoints_as_jobs_of_their_own() {
+    let user = User::new();
+    let _ = user.write("step.sh", RESUMED);
+    let sweep = format!(
+        "[run]\ncommand = ['sh', 'step.sh', '{{{{x}}}}', '{{{{epochs}}}}', '{{{{trial}}}}']\n[workload]\nepochs = 9\n\
+         [resume]\ncheckpoints = ['ckpt/{{{{trial}}}}/*']\n[resources]\nwalltime = '5m'\nexclude = '{}'\n\
+         [sweep]\nname = 'promoted'\nmetric = 'loss'\nmode = 'min'\nsampler = 'grid'\nmax_jobs = 3\nstop = 'promotion'\n\
+         [sweep.space]\nvars.x = [5, 1, 4, 2, 3, 6]\n",
+        super::MORTAL_NODE
+    );
+    let file = user.write("promoted.toml", &sweep);
+    let words = ["--json", "sweep", "run", "--scheduler", "slurm"].map(AsRef::as_ref);
+    let result = user
+        .dlrun(&[&words[..], &[file.as_os_str()]].concat())
+        .result();
+    let best = &result["trials"][0];
+    assert_eq!(
+        (&best["values"]["vars.x"], &best["outcome"]["epochs"]),
+        (&Value::from(1), &Value::from(9)),
+        "{result}"
+    );
+    let output = user
+        .dlrun(&["logs", best["run_id"].as_str().expect("an id")])
+        .ok();
+    assert!(output.contains("from 3\n"), "{output}");
+    let trials = result["trials"].as_array().expect("a list");
+    let is_first = |trial: &&Value| trial["outcome"]["epochs"] == 1;
+    assert!(trials.iter().filter(is_first).count() >= 3, "{result}");
+}
+
 /// Nobody has to stay logged in: a sweep is a command, which a job may run.
 #[test]
 #[ignore = "needs slurmctld: run tests/run"]

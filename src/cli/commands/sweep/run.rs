@@ -77,7 +77,7 @@ fn search(session: &Session, how: &StudyRun, sweep: &Sweep, source: &Source) -> 
         dir.path().display()
     ));
     let (over, all) = sweep.runs(&dir.journal);
-    if over == all {
+    if over == all && sweep.next_promotion(&dir.journal, true).is_none() {
         let runs = counted(over as u64, "run");
         let more = match sweep.sampler {
             SamplerKind::Grid => "",
@@ -117,7 +117,8 @@ fn search(session: &Session, how: &StudyRun, sweep: &Sweep, source: &Source) -> 
             .outcome
             .is_some_and(|outcome| outcome.epochs > sweep.first_epoch.into())
     });
-    if sweep.stop != StopRule::None && study.reached.is_empty() && has_ended {
+    let compares = matches!(sweep.stop, StopRule::Asha | StopRule::Median);
+    if compares && study.reached.is_empty() && has_ended {
         let metric = &sweep.metric.name;
         session.warning(&format!(
             "no trial could be stopped early: no line of an epoch shows `{metric}`"
@@ -159,7 +160,7 @@ fn check(session: &Session, sweep: &Sweep, source: &Source) -> Result<SchedulerK
     let mut scheduler = None;
     let own = sweep.tune.iter().map(|tune| tune.baseline.clone());
     for values in own.chain(Values::to_check(&sweep.space)) {
-        let job = load_trial(session, sweep, source, 0, &values)?;
+        let job = load_trial(session, sweep, source, (0, None), &values)?;
         warnings.extend(job.plan.warnings);
         scheduler.get_or_insert(job.plan.scheduler);
     }
@@ -207,7 +208,7 @@ fn planned(session: &Session, sweep: &Sweep, source: &Source) -> Result<u8, Erro
             break;
         };
         let cell = sweep
-            .trial(number, &values)
+            .trial(number, &values, None)
             .map_err(|problems| source.error(problems))?;
         let row = sweep
             .space

@@ -160,7 +160,7 @@ fn best(session: &Session, sweep: &Sweep, study: &Study) -> Result<(), Error> {
     let job_file = match sweep.tune {
         Some(_) => sweep.tuned_job(best.values),
         None => sweep
-            .trial(best.number, best.values)
+            .whole_trial(best.number, best.values)
             .map(|cell| cell.job_file),
     };
     let job_file =

@@ -1,0 +1,177 @@
+//! ASHA with promotion (Li et al., MLSys 2020, algorithm 2): every trial trains for a few epochs; the best `1/eta` of those that came
+//! as far continue from their checkpoints, for `eta` times as many epochs in all, and so on.
+
+use super::document::Sweep;
+use super::start::{Promotion, first_start};
+use super::study::Study;
+use crate::learn::bench::{Settled, Slot};
+
+impl Sweep {
+    /// The trial that continues next. `is_end`: no trial runs and none is left to begin. Then the best of a rung continues even where fewer
+    /// than `eta` reached it, so that one trial is trained to its end.
+    #[must_use]
+    pub fn next_promotion(&self, study: &Study, is_end: bool) -> Option<(usize, Promotion)> {
+        let rungs = self.rungs();
+        let eta = usize::try_from(self.eta).unwrap_or(usize::MAX);
+        let ends = rungs.iter().enumerate().skip(1).rev();
+        ends.into_iter().find_map(|(next, epochs)| {
+            let mut reached = self.reached(study, next - 1);
+            let share = (reached.len() / eta).max(usize::from(is_end));
+            reached.sort_by(|one, other| one.0.total_cmp(&other.0).then(one.1.cmp(&other.1)));
+            let best = reached.into_iter().take(share);
+            let mut left = best.filter(|(_, number, _)| study.promotions(*number).len() < next);
+            let (_, number, from) = left.find(|(.., from)| from.is_some())?;
+            let (epochs, from) = (*epochs, from?.to_owned());
+            Some((number, Promotion { epochs, from }))
+        })
+    }
+
+    /// The trials that reached a rung, or failed on the way to it: cost, number, and the checkpoint of those that may continue.
+    fn reached<'s>(&self, study: &'s Study, rung: usize) -> Vec<(f64, usize, Option<&'s str>)> {
+        let repeat = u32::try_from(rung).unwrap_or(u32::MAX);
+        let outcome = |number: usize| {
+            let slot = Slot {
+                repeat,
+                ..first_start(number)
+            };
+            let outcome = study.outcome(slot).filter(|outcome| outcome.counts())?;
+            let value = outcome.learned();
+            let from = outcome.checkpoint.as_deref().filter(|_| value.is_some());
+            Some((self.metric.cost(value.unwrap_or(f64::NAN)), number, from))
+        };
+        (0..study.next_number()).filter_map(outcome).collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::job::{JobState, RunId};
+    use crate::learn::bench::{Entry, Lines};
+    use crate::learn::sweep::{Note, Outcome, Values, parse};
+
+    const SWEEP: &str = r#"
+        [run]
+        command = ["train", "{{lr}}", "{{epochs}}"]
+        [workload]
+        epochs = 20
+        [resume]
+        checkpoints = ["ckpt/{{trial}}/*"]
+        [sweep]
+        metric = "loss"
+        mode = "min"
+        trials = 9
+        stop = "promotion"
+        [sweep.space]
+        vars.lr = { low = 0.0, high = 1.0 }
+    "#;
+
+    /// A start is over with this loss; `None`: it failed.
+    fn over(study: &mut Study, trial: usize, loss: Option<f64>) {
+        let start = study.last_start(trial);
+        let number = |at: usize| trial.to_le_bytes()[at] + 16 * start.repeat.to_le_bytes()[at];
+        let run_id = RunId::from_random(std::array::from_fn(|at| number(at % 4)));
+        let begun = Entry::Begun {
+            at_ms: 0,
+            slot: start,
+            run_id: run_id.clone(),
+        };
+        let measured = Box::new(Outcome {
+            state: if loss.is_some() {
+                JobState::Completed
+            } else {
+                JobState::Failed
+            },
+            value: loss,
+            failure: loss.is_none().then(|| "exit code 1".to_owned()),
+            checkpoint: loss.map(|_| format!("/ckpt/{trial}")),
+            ..Outcome::default()
+        });
+        let values = Values::default();
+        if start == first_start(trial) {
+            study.add(Note::Proposed {
+                proposed: trial,
+                values,
+                asked: None,
+            });
+        }
+        study.add(Note::Job(begun));
+        study.add(Note::Job(Entry::Over {
+            at_ms: 1,
+            run_id,
+            measured,
+        }));
+    }
+
+    fn promote(sweep: &Sweep, study: &mut Study, is_end: bool) -> Option<(usize, u32)> {
+        let (promoted, how) = sweep.next_promotion(study, is_end)?;
+        let epochs = how.epochs;
+        assert_eq!(how.from, format!("/ckpt/{promoted}"));
+        study.add(Note::Promoted { promoted, how });
+        Some((promoted, epochs))
+    }
+
+    #[test]
+    fn the_best_third_of_a_rung_continues_each_once_and_one_comes_to_the_end() {
+        let sweep = parse(SWEEP, "stem").expect("valid");
+        assert_eq!(sweep.rungs(), [1, 3, 9, 20]);
+        let mut study = Study::default();
+        over(&mut study, 0, Some(5.0));
+        over(&mut study, 1, None);
+        assert_eq!(promote(&sweep, &mut study, false), None, "fewer than three");
+        over(&mut study, 2, Some(4.0));
+        assert_eq!(promote(&sweep, &mut study, false), Some((2, 3)));
+        assert_eq!(
+            promote(&sweep, &mut study, false),
+            None,
+            "it continues already"
+        );
+        // One that failed counts among those that came as far, and never continues.
+        for (trial, loss) in [(3, Some(9.0)), (4, None), (5, None)] {
+            over(&mut study, trial, loss);
+        }
+        assert_eq!(promote(&sweep, &mut study, false), Some((0, 3)));
+        over(&mut study, 2, Some(3.0));
+        over(&mut study, 0, Some(2.0));
+        assert_eq!(promote(&sweep, &mut study, false), None, "two of three");
+        assert_eq!(promote(&sweep, &mut study, true), Some((0, 9)));
+        over(&mut study, 0, Some(1.0));
+        assert_eq!(promote(&sweep, &mut study, true), Some((0, 20)));
+        over(&mut study, 0, Some(0.5));
+        assert_eq!(promote(&sweep, &mut study, true), None);
+        let best = study.best(&sweep.metric).expect("it has a value");
+        assert_eq!((best.number, study.promotions(0).len()), (0, 3));
+    }
+
+    #[test]
+    fn a_start_has_its_epochs_and_checkpoint_and_the_winner_those_of_the_file() {
+        let sweep = parse(SWEEP, "stem").expect("valid");
+        let values = Values::at(&sweep.space, 0.5);
+        let job = |cell: Result<crate::learn::bench::Cell, _>| {
+            let text = cell.expect("valid").job_file;
+            let job = crate::job::parse(&text).expect("a job file");
+            let resume = job.resume.expect("it has the table");
+            let from = resume.value.from.as_ref().map(|from| from.to_string());
+            (
+                text.contains("\"0.5\", \"9\""),
+                job.workload.epochs,
+                from,
+                text.contains("ckpt/0007/*"),
+            )
+        };
+        let how = Promotion {
+            epochs: 9,
+            from: "/a b/e3".to_owned(),
+        };
+        let later = job(sweep.trial(6, &values, Some(&how)));
+        assert_eq!(later, (true, Some(9), Some("/a b/e3".to_owned()), true));
+        assert_eq!(
+            job(sweep.trial(6, &values, None)),
+            (false, Some(1), None, true)
+        );
+        assert_eq!(
+            job(sweep.whole_trial(6, &values)),
+            (false, Some(20), None, true)
+        );
+    }
+}
