@@ -620,8 +620,12 @@ fn files_that_are_no_models_are_refused_by_name() {
     let _ = show(&file).code(65).warns("cut off");
     // What a newer one writes may be of another form.
     let format = format!("\"dlrun_model\":{}", dlrun::learn::model::MODEL_FORMAT);
-    fs::write(&file, head.replacen(&format, "\"dlrun_model\":9", 1) + "\n").expect("ours");
-    let _ = show(&file).code(78).warns("format 9");
+    fs::write(
+        &file,
+        head.replacen(&format, "\"dlrun_model\":999", 1) + "\n",
+    )
+    .expect("ours");
+    let _ = show(&file).code(78).warns("format 999");
     fs::write(&file, "").expect("ours");
     let _ = show(&file).code(65);
     for hostile in ["../../etc/passwd", "a\nb", "$(id)", "-x", ""] {

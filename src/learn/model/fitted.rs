@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use bytes::Bytes;
 use serde::{Deserialize, Serialize};
 
 use super::calibrate::{Stretch, stretches};
@@ -14,7 +15,7 @@ use super::gather::Gathered;
 use super::hardware_met::HardwareMet;
 use super::head::MODEL_FORMAT;
 use super::response::Response;
-use super::solution::Solution;
+use super::solution::{Solution, written};
 use super::{Explanation, Head, Met, Observation, Priors, Unfit};
 use crate::foundation::hash::Hash;
 use crate::job::SchedulerKind;
@@ -41,7 +42,8 @@ pub(super) struct Learned {
     pub(super) experience: Experience,
     compilers: BTreeMap<u64, Vec<String>>,
     hardware_met: HardwareMet,
-    explanation: Explanation,
+    /// An [`Explanation`] as its bytes in a file: a plan needs none of it.
+    explanation: Bytes,
 }
 
 impl Model {
@@ -61,7 +63,7 @@ impl Model {
             return Err(nothing_timed(&gathered));
         }
         let (mut parts, mut explanation) = (Vec::new(), None);
-        let mut scatter = (None, None);
+        let mut scatter = None;
         for response in Response::ALL {
             let values = std::mem::take(&mut gathered.values[response as usize]);
             if values.is_empty() {
@@ -77,10 +79,7 @@ impl Model {
             let is_time = matches!(response, Response::Epoch | Response::Whole);
             if is_time && explanation.is_none() {
                 let components = &state.components;
-                scatter = (
-                    Some(components.noise.sqrt()),
-                    Some(components.interaction.0.sqrt()),
-                );
+                scatter = Some([components.noise, components.interaction.0].map(f64::sqrt));
                 explanation = Some(explain(&state, &gathered));
                 let counts = &mut gathered.counts;
                 counts.coefficients = design.layout.keys.len() as u64;
@@ -98,7 +97,7 @@ impl Model {
                 experience: Experience::new(&gathered),
                 compilers: gathered.compilers(),
                 hardware_met: std::mem::take(&mut gathered.hardware_met).shortened(),
-                explanation: explanation.unwrap_or_default(),
+                explanation: written(&explanation.unwrap_or_default()),
             },
         })
     }
@@ -151,10 +150,10 @@ impl Model {
         })
     }
 
-    /// What it has learned.
+    /// What it has learned; nothing where its file holds no such thing.
     #[must_use]
-    pub fn explanation(&self) -> &Explanation {
-        &self.learned.explanation
+    pub fn explanation(&self) -> Explanation {
+        postcard::from_bytes(&self.learned.explanation).unwrap_or_default()
     }
 }
 
@@ -183,7 +182,7 @@ fn searched(mut state: State<'_>) -> Option<State<'_>> {
     Some(state)
 }
 
-fn head(gathered: &Gathered, priors: &Priors, scatter: (Option<f64>, Option<f64>)) -> Head {
+fn head(gathered: &Gathered, priors: &Priors, scatter: Option<[f64; 2]>) -> Head {
     let data_hash = gathered.data_hash();
     let published = priors.effects.iter().fold(0_u64, |sum, effect| {
         let hash = Hash::new(9)
@@ -201,8 +200,8 @@ fn head(gathered: &Gathered, priors: &Priors, scatter: (Option<f64>, Option<f64>
         first_at_ms: gathered.first_at_ms,
         last_at_ms: gathered.last_at_ms,
         counts: gathered.counts.clone(),
-        noise_sd: scatter.0,
-        interaction_sd: scatter.1,
+        noise_sd: scatter.map(|sds| sds[0]),
+        interaction_sd: scatter.map(|sds| sds[1]),
         evaluation: None,
     }
 }

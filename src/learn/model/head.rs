@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 
 /// The version of the file that is written and read: another one whenever a field, the length of an
 /// array or the order of variants changes, since `postcard` writes no names.
-pub const MODEL_FORMAT: u32 = 8;
+pub const MODEL_FORMAT: u32 = 9;
 
 /// The beginning of a model file: all that is known of a model without the model itself.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]

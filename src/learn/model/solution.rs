@@ -37,6 +37,11 @@ pub(super) struct Solution {
     workloads: Sorted<Bytes>,
 }
 
+/// What is read when it is asked for, as its bytes in a file.
+pub(super) fn written(what: &impl Serialize) -> Bytes {
+    postcard::to_stdvec(what).expect("numbers and text").into()
+}
+
 /// What was measured of a workload.
 #[derive(Debug, Clone, Default, Serialize, Deserialize)]
 struct Workload {
@@ -186,7 +191,7 @@ impl Solution {
                     .map(measured)
                     .collect(),
             };
-            Some((span.workload, postcard::to_stdvec(&workload).ok()?.into()))
+            (span.workload, written(&workload))
         };
         let spans = design.spans.iter().enumerate();
         Some(Self {
@@ -198,7 +203,7 @@ impl Solution {
             covariance: covariance
                 .map(|at| short(posterior.covariance[at]))
                 .collect(),
-            workloads: spans.map(workload).collect::<Option<_>>()?,
+            workloads: spans.map(workload).collect(),
         })
     }
 
@@ -276,10 +281,11 @@ impl Solution {
     }
 
     fn parts(&self, facts: &Facts, own: &[usize]) -> Parts {
-        let terms = self.response.terms(facts, &self.layout.centres);
-        let terms: Vec<(Block, Term)> = terms.collect();
+        let mut terms: Vec<(Block, Term)> = Vec::with_capacity(Block::COUNT);
+        terms.extend(self.response.terms(facts, &self.layout.centres));
         let values = terms.iter().map(|(_, term)| (term.key, term.value));
         let mut parts = Parts {
+            known: Vec::with_capacity(terms.len()),
             cell: cell_key(facts.workload, values),
             ..Parts::default()
         };

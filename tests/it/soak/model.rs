@@ -140,7 +140,8 @@ fn planted(world: &World, kind: &str, within: &str, this: &str, than: &str) -> O
 }
 
 fn recover(found: &mut BTreeMap<String, Recovered>, model: &Model, world: &World) {
-    let effects = model.explanation().effects.iter();
+    let explanation = model.explanation();
+    let effects = explanation.effects.iter();
     for effect in effects.filter(|effect| effect.workload.is_none()) {
         let Some(truth) = planted(
             world,

@@ -29,11 +29,11 @@ pub(crate) fn run(session: &Session) -> Result<u8, Error> {
     let answer = ShownModel {
         path: origin.path.to_string_lossy(),
         model: head,
-        learned: explanation,
+        learned: &explanation,
     };
     let text = quality::trained_on(head)
         + &about(head, &origin.path.display().to_string())
-        + &learned(head, explanation);
+        + &learned(head, &explanation);
     session.output.sentences(&answer, &text)
 }
 
