@@ -32,9 +32,14 @@ fn add_timing(timing: &Timing, rows: &mut Rows) {
         if let Some(first) = epochs.first_seconds {
             let more = first - epochs.median_seconds;
             let sign = if more < 0.0 { "-" } else { "+" };
-            let (first, more) = (display_seconds(first), display_seconds(more.abs()));
-            let text = format!("{first}, {sign}{more} against the later ones");
-            rows.add("first epoch", text);
+            let difference = display_seconds(more.abs());
+            let difference = match display_seconds(first) == display_seconds(epochs.median_seconds)
+            {
+                true => "as the later ones".to_owned(),
+                false => format!("{sign}{difference} against the later ones"),
+            };
+            let first = display_seconds(first);
+            rows.add("first epoch", format!("{first}, {difference}"));
         }
     }
     for (name, evaluation, checkpoints) in [

@@ -444,8 +444,12 @@ fn give_up(
 
 /// Says whether a run that has ended well still has to write its last record.
 fn is_late(tracked: &Tracked, since: &mut Option<Instant>) -> bool {
-    let nodes = &tracked.reading.outcome.nodes;
-    let is_written = !nodes.is_empty() && nodes.iter().all(|node| node.state != NodeState::Running);
+    let outcome = &tracked.reading.outcome;
+    let (nodes, attempt) = (&outcome.nodes, &outcome.attempt);
+    let is_written = !nodes.is_empty()
+        && nodes.iter().all(|node| node.state != NodeState::Running)
+        // With `[resume]` the end of a start, which has its checkpoint, is written last.
+        && attempt.as_ref().is_none_or(|attempt| attempt.end.is_some());
     let since = *since.get_or_insert_with(Instant::now);
     tracked.status.state == JobState::Completed && !is_written && since.elapsed() < RECORD_PATIENCE
 }
