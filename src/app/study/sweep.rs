@@ -17,7 +17,7 @@ use crate::learn::sweep::{
     Note, Outcome, Promotion, Sampler, Stopping, Study, Sweep, Values, first_start, parse_kept,
     trial_of, value_at,
 };
-use crate::record::{NodeRecord, Progress};
+use crate::record::{Checkpoint, NodeRecord, Progress};
 
 /// A trial as a job.
 pub(crate) fn load_trial(
@@ -342,7 +342,12 @@ impl Work for SweepWork<'_> {
         if let Some(epochs) = rung.filter(|epochs| Some(*epochs) < self.sweep.epochs) {
             let attempt = tracked.reading.outcome.attempt.as_ref();
             let end = attempt.and_then(|attempt| attempt.end.as_ref());
-            let checkpoint = end.and_then(|end| end.checkpoint.as_ref());
+            // One that lay there before is of another training. A second attempt may have had nothing left to write.
+            let since_ms = tracked.record.submitted_at_ms;
+            let is_new = |its: &&Checkpoint| {
+                end.is_some_and(|end| end.advanced) || its.modified_ms > since_ms
+            };
+            let checkpoint = end.and_then(|end| end.checkpoint.as_ref()).filter(is_new);
             outcome = outcome.paused(epochs, checkpoint.map(|its| its.path.clone()));
         }
         match &self.sweep.second {

@@ -60,9 +60,10 @@ impl Cell {
         for (key, value) in table.1.iter_mut() {
             let key = format!("{}.{key}", table.0);
             let texts: Vec<&mut Value> = match (key.as_str(), value) {
-                ("run.command" | "resume.checkpoints", Value::Array(words)) => {
-                    words.iter_mut().collect()
-                }
+                (
+                    "run.command" | "resume.checkpoints" | "resume.command" | "resume.arguments",
+                    Value::Array(words),
+                ) => words.iter_mut().collect(),
                 ("run.env", Value::Table(env)) => env.iter_mut().map(|(_, value)| value).collect(),
                 _ => continue,
             };

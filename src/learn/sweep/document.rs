@@ -542,7 +542,9 @@ impl Sweep {
         let own = [
             (
                 [VARS, "trial"],
-                Some(Value::from(format!("{:04}", number + 1))),
+                self.tune
+                    .is_none()
+                    .then(|| Value::from(format!("{:04}", number + 1))),
             ),
             (
                 ["workload", "epochs"],

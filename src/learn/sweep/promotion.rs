@@ -11,12 +11,19 @@ impl Sweep {
     /// than `eta` reached it, so that one trial is trained to its end.
     #[must_use]
     pub fn next_promotion(&self, study: &Study, is_end: bool) -> Option<(usize, Promotion)> {
+        // What is due comes first: it may fill the rung above.
+        let due = self.promotion_of(study, 0);
+        due.or_else(|| is_end.then(|| self.promotion_of(study, 1)).flatten())
+    }
+
+    /// `least`: so many of a rung continue at least.
+    fn promotion_of(&self, study: &Study, least: usize) -> Option<(usize, Promotion)> {
         let rungs = self.rungs();
         let eta = usize::try_from(self.eta).unwrap_or(usize::MAX);
         let ends = rungs.iter().enumerate().skip(1).rev();
         ends.into_iter().find_map(|(next, epochs)| {
             let mut reached = self.reached(study, next - 1);
-            let share = (reached.len() / eta).max(usize::from(is_end));
+            let share = (reached.len() / eta).max(least);
             reached.sort_by(|one, other| one.0.total_cmp(&other.0).then(one.1.cmp(&other.1)));
             let best = reached.into_iter().take(share);
             let mut left = best.filter(|(_, number, _)| study.promotions(*number).len() < next);
@@ -141,6 +148,20 @@ mod tests {
         assert_eq!(promote(&sweep, &mut study, true), None);
         let best = study.best(&sweep.metric).expect("it has a value");
         assert_eq!((best.number, study.promotions(0).len()), (0, 3));
+    }
+
+    #[test]
+    fn what_is_due_continues_before_what_continues_only_at_the_end() {
+        let sweep = parse(SWEEP, "stem").expect("valid");
+        let mut study = Study::default();
+        for (trial, loss) in [(0, 5.0), (1, 4.0), (2, 6.0), (3, 7.0), (4, 8.0), (5, 9.0)] {
+            over(&mut study, trial, Some(loss));
+        }
+        assert_eq!(promote(&sweep, &mut study, true), Some((1, 3)));
+        over(&mut study, 1, Some(4.0));
+        assert_eq!(promote(&sweep, &mut study, true), Some((0, 3)));
+        over(&mut study, 0, Some(3.0));
+        assert_eq!(promote(&sweep, &mut study, true), Some((0, 9)));
     }
 
     #[test]

@@ -113,9 +113,10 @@ impl Outcome {
     #[must_use]
     pub fn paused(mut self, epochs: u32, checkpoint: Option<String>) -> Self {
         if self.failure.is_none() {
-            let missing = "it wrote no complete checkpoint that `resume.checkpoints` matches";
+            let missing = "it wrote no new complete checkpoint that `resume.checkpoints` matches";
             self.failure = checkpoint.is_none().then(|| missing.to_owned());
-            (self.stopped_at, self.checkpoint) = (Some(epochs.into()), checkpoint);
+            self.stopped_at = checkpoint.is_some().then_some(epochs.into());
+            self.checkpoint = checkpoint;
         }
         self
     }
