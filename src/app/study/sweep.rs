@@ -92,7 +92,7 @@ pub(crate) struct SweepWork<'a> {
     /// Where Optuna proposes in place of the sampler.
     optuna: Option<Optuna<'a>>,
     stopping: Stopping,
-    /// Starts of trials that were decided on and have no job.
+    /// Starts of trials that have no job yet.
     open: Vec<Slot>,
 }
 
@@ -172,7 +172,9 @@ impl<'a> SweepWork<'a> {
 
     fn next_trial(&mut self, is_idle: bool) -> Result<Option<Slot>, Error> {
         let trials = self.sweep.trials as usize;
-        self.open.retain(|slot| slot.cell < trials);
+        // A trial that continues was begun when there were more.
+        self.open
+            .retain(|slot| slot.repeat > 0 || slot.cell < trials);
         if !self.has_node_hours(true) || self.sweep.has_lost_baseline(&self.dir.journal) {
             return Ok(None);
         }

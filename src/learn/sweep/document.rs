@@ -8,6 +8,7 @@ use toml::Value;
 use toml::de::DeTable;
 
 use super::MOST_TRIALS;
+use super::promotion_needs::check_promotion;
 use super::space::{self, Parameter, Values};
 use super::start::Promotion;
 use super::tune::Tune;
@@ -315,54 +316,6 @@ fn contradictions(
     ];
     for (_, key, message, hint) in found.into_iter().filter(|(is_so, ..)| *is_so) {
         fields.problem(Problem::at(fields.span(key), message).hinted(hint));
-    }
-}
-
-/// What a trial needs that continues from its checkpoint.
-fn check_promotion(
-    fields: &mut Fields<'_>,
-    base: &Document,
-    (space, epochs, first_epoch): (&[Parameter], Option<u32>, u32),
-) {
-    let (mut all, mut of_patterns) = (BTreeSet::new(), BTreeSet::new());
-    base.values
-        .values()
-        .for_each(|value| gather(value, &mut all));
-    let resume = base.values.get("resume");
-    let patterns = resume.and_then(|resume| resume.get("checkpoints"));
-    patterns
-        .iter()
-        .for_each(|patterns| gather(patterns, &mut of_patterns));
-    let names = |names: &BTreeSet<String>, name: &str| {
-        let is_it = |known: &String| known.rsplit('.').next() == Some(name);
-        names.iter().any(is_it)
-    };
-    let is_searched = |one: &Parameter| ["workload.epochs", "vars.trial"].contains(&&*one.name);
-    let found = [
-        (
-            epochs.is_none_or(|epochs| epochs <= first_epoch),
-            "it needs `workload.epochs`, more than `sweep.first_epoch`",
-            "add: [workload]\n        epochs = 27",
-        ),
-        (
-            !names(&all, "epochs"),
-            "the program has to be given the epochs after which it ends",
-            "write {{epochs}} in run.command or run.env",
-        ),
-        (
-            !names(&of_patterns, "trial"),
-            "each trial needs checkpoints of its own",
-            "add: [resume]\n        checkpoints = [\"ckpt/{{trial}}/*.pt\"]",
-        ),
-        (
-            space.iter().any(is_searched),
-            "`workload.epochs` and `vars.trial` cannot be searched",
-            "take the parameter out: each start of a trial has its own",
-        ),
-    ];
-    for (_, what, hint) in found.into_iter().filter(|(is_so, ..)| *is_so) {
-        let message = format!("`sweep.stop` is \"promotion\": {what}");
-        fields.problem(Problem::at(fields.span("stop"), message).hinted(hint));
     }
 }
 
@@ -702,7 +655,7 @@ mod tests {
             ),
             (
                 format!("{JOB}{SWEEP}stop = \"promotion\"\n{SPACE}"),
-                "each trial needs checkpoints of its own",
+                "each trial needs its own checkpoints",
             ),
             (
                 format!("{JOB}{SWEEP}stop = \"promotion\"\n{SPACE}workload.epochs = [3, 9]\n"),

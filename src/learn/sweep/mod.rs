@@ -7,6 +7,7 @@ mod importance;
 mod optuna;
 mod parzen;
 mod promotion;
+mod promotion_needs;
 mod sampler;
 mod space;
 mod speed_up;

@@ -148,6 +148,13 @@ mod tests {
         assert_eq!(promote(&sweep, &mut study, true), None);
         let best = study.best(&sweep.metric).expect("it has a value");
         assert_eq!((best.number, study.promotions(0).len()), (0, 3));
+        // What is known of a trial stays while it continues, and where that fails.
+        over(&mut study, 6, Some(0.1));
+        assert_eq!(promote(&sweep, &mut study, false), Some((6, 3)));
+        let best = |study: &Study| study.best(&sweep.metric).map(|best| best.number);
+        assert_eq!(best(&study), Some(6));
+        over(&mut study, 6, None);
+        assert_eq!(best(&study), Some(6));
     }
 
     #[test]

@@ -7,7 +7,7 @@ use super::space::Values;
 use super::start::{Promotion, first_start};
 use crate::foundation::units::counted;
 use crate::job::{JobState, RunId};
-use crate::learn::bench::{Entry, Journal, Lines, Settled, Slot};
+use crate::learn::bench::{Entry, Journal, Lines, Settled, Slot, Try};
 use crate::record::{NodeRecord, Progress, Status};
 use serde::{Deserialize, Serialize};
 
@@ -413,12 +413,28 @@ impl Study {
         })
     }
 
+    /// The newest start of a trial that came to a value: a later one may run or have failed.
+    fn valued_start(&self, number: usize) -> Slot {
+        let last = self.last_start(number);
+        let starts = (0..=last.repeat)
+            .rev()
+            .map(|repeat| Slot { repeat, ..last });
+        let has_value = |start: &Slot| {
+            self.outcome(*start)
+                .is_some_and(|its| its.learned().is_some())
+        };
+        starts.into_iter().find(has_value).unwrap_or(last)
+    }
+
     /// What a start came to; `None`: it is not over, or is tried again.
     #[must_use]
     pub fn outcome(&self, start: Slot) -> Option<&Outcome> {
+        self.result(start).map(|(_, outcome)| outcome)
+    }
+
+    fn result(&self, start: Slot) -> Option<(&Try<Outcome>, &Outcome)> {
         let result = self.journal.result(start);
-        let result = result.filter(|_| self.journal.is_done(start));
-        result.map(|(_, outcome)| outcome)
+        result.filter(|_| self.journal.is_done(start))
     }
 
     /// All trials, each as its last start has it.
@@ -434,10 +450,7 @@ impl Study {
     fn at_starts(&self, start: impl Fn(usize) -> Slot) -> impl Iterator<Item = Trial<'_>> {
         self.proposed.iter().map(move |(number, values)| {
             let slot = start(*number);
-            let result = self
-                .journal
-                .result(slot)
-                .filter(|_| self.journal.is_done(slot));
+            let result = self.result(slot);
             let last = self.journal.tries(slot).last();
             Trial {
                 number: *number,
@@ -453,7 +466,8 @@ impl Study {
     /// The best trial. One that was stopped counts with the value that it had.
     #[must_use]
     pub fn best(&self, metric: &Metric) -> Option<Trial<'_>> {
-        let valued = self.trials().filter_map(|trial| {
+        let trials = self.at_starts(|number| self.valued_start(number));
+        let valued = trials.filter_map(|trial| {
             let outcome = trial.outcome.filter(|outcome| outcome.failure.is_none())?;
             Some((metric.cost(outcome.value?), trial))
         });
