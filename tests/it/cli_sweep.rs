@@ -209,14 +209,18 @@ for epoch in $(seq $((${last:-0} + 1)) "$2"); do
 done
 "#;
 
-#[test]
-fn the_best_trials_continue_from_their_checkpoints_and_no_epoch_is_trained_twice() {
-    let env = TestEnv::new();
-    let _ = env.write("step.sh", RESUMED);
+fn promoted(env: &TestEnv, program: &str) -> PathBuf {
+    let _ = env.write("step.sh", program);
     let job = "[run]\ncommand = [\"sh\", \"step.sh\", \"{{x}}\", \"{{epochs}}\", \"{{trial}}\"]\n[workload]\nepochs = 9\n\
                [resume]\ncheckpoints = [\"ckpt/{{trial}}/*\"]\n[resources]\ncpus_per_task = 1\n";
     let sweep = "[sweep]\nmetric = \"loss\"\nmode = \"min\"\nsampler = \"grid\"\nmax_jobs = 2\nstop = \"promotion\"\n";
-    let file = env.write("small.toml", format!("{job}{sweep}{WHOLE}"));
+    env.write("small.toml", format!("{job}{sweep}{WHOLE}"))
+}
+
+#[test]
+fn the_best_trials_continue_from_their_checkpoints_and_no_epoch_is_trained_twice() {
+    let env = TestEnv::new();
+    let file = promoted(&env, RESUMED);
     for seen in [3, 9, 15] {
         let started = run(&env, &file).start();
         wait_for("epochs", || ran(&env).len() >= seen);
@@ -228,7 +232,7 @@ fn the_best_trials_continue_from_their_checkpoints_and_no_epoch_is_trained_twice
     assert_eq!(
         (
             &result["best"],
-            &first["outcome"]["epochs"],
+            &first["spent"]["epochs"],
             &first["outcome"]["value"]
         ),
         (&4.into(), &9.into(), &1.0.into()),
@@ -236,7 +240,7 @@ fn the_best_trials_continue_from_their_checkpoints_and_no_epoch_is_trained_twice
     );
     let trials = result["trials"].as_array().expect("a list");
     let trained = |epochs: u64| {
-        let is_it = |trial: &&Value| trial["outcome"]["epochs"] == epochs;
+        let is_it = |trial: &&Value| trial["spent"]["epochs"] == epochs;
         trials.iter().filter(is_it).count()
     };
     // A third of twelve and of four, rounded down; which one was compared before the best came is chance.
@@ -255,6 +259,39 @@ fn the_best_trials_continue_from_their_checkpoints_and_no_epoch_is_trained_twice
         .run()
         .code(0)
         .warns("nothing is left to run");
+}
+
+/// What was known of a trial before it continued stays in the table, the CSV file and the choice of the best one.
+#[test]
+fn a_trial_that_fails_when_it_continues_keeps_its_value() {
+    let env = TestEnv::new();
+    let fails = "[ \"$1 $2\" = \"3 9\" ] && exit 7\n";
+    let file = promoted(&env, &format!("{fails}{RESUMED}"));
+    let result = run(&env, &file).arg("--json").run().code(0).result();
+    let (first, why) = (&result["trials"][0], "the program ended with exit code 7");
+    let (outcome, later) = (&first["outcome"], &first["later"]);
+    assert_eq!(
+        [
+            &result["best"],
+            &outcome["value"],
+            &later["epochs"],
+            &later["state"]
+        ],
+        [&4.into(), &7.0.into(), &9.into(), &Value::from("failed")],
+        "{result}"
+    );
+    let failure = later["failure"].as_str().unwrap_or_default();
+    assert!(failure.starts_with(why), "{result}");
+    assert_eq!(first["spent"]["epochs"], 3, "{result}");
+    let shown = env.dlrun(["sweep", "show"]).run().code(0);
+    let state = format!("given 3 epochs; to 9: {why}");
+    assert!(shown.text().contains(&state), "{}", shown.text());
+    let csv = env.dlrun(["sweep", "show", "--csv"]).run().code(0);
+    let line = csv.text().lines().nth(1).expect("a trial").to_owned();
+    assert!(line.starts_with("4,7,3,"), "{line}");
+    assert!(line.contains(&format!(",failed,\"{why}")), "{line}");
+    let again = run(&env, &file).run().code(0);
+    let _ = again.warns("nothing is left to run");
 }
 
 #[test]

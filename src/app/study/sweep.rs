@@ -94,6 +94,8 @@ pub(crate) struct SweepWork<'a> {
     stopping: Stopping,
     /// Starts of trials that have no job yet.
     open: Vec<Slot>,
+    /// Whether no trial may continue, by what was over when that was last looked at.
+    none_is_due: bool,
 }
 
 impl<'a> SweepWork<'a> {
@@ -114,7 +116,7 @@ impl<'a> SweepWork<'a> {
                 sampler.tell(trial.values, outcome.learned());
             }
             let slot = study.last_start(trial.number);
-            if trial.outcome.is_none() && !unfinished.contains(&slot) {
+            if study.outcome(slot).is_none() && !unfinished.contains(&slot) {
                 open.push(slot);
             }
         }
@@ -130,6 +132,7 @@ impl<'a> SweepWork<'a> {
             optuna,
             stopping,
             open,
+            none_is_due: false,
         }
     }
 
@@ -183,9 +186,12 @@ impl<'a> SweepWork<'a> {
         }
         let number = self.dir.journal.next_number();
         let is_end = is_idle && number >= trials;
-        if let Some((promoted, how)) = self.sweep.next_promotion(&self.dir.journal, is_end) {
-            self.dir.note(Note::Promoted { promoted, how })?;
-            return Ok(Some(self.dir.journal.last_start(promoted)));
+        if !self.none_is_due || is_end {
+            if let Some((promoted, how)) = self.sweep.next_promotion(&self.dir.journal, is_end) {
+                self.dir.note(Note::Promoted { promoted, how })?;
+                return Ok(Some(self.dir.journal.last_start(promoted)));
+            }
+            self.none_is_due = true;
         }
         if number >= trials {
             return Ok(None);
@@ -238,6 +244,7 @@ impl Work for SweepWork<'_> {
             }
             Entry::Begun { .. } => None,
         };
+        self.none_is_due &= ended.is_none();
         self.dir.note(Note::Job(entry))?;
         let Some((run_id, outcome)) = ended else {
             return Ok(());
@@ -334,18 +341,13 @@ impl Work for SweepWork<'_> {
         };
         let stopped = (stopped_at, self.sweep.stop_wait.is_some());
         let mut outcome = Outcome::new(&tracked.status, nodes, &self.sweep.metric, stopped);
-        let before = self.promotion(slot).map(|_| Slot {
-            repeat: slot.repeat - 1,
-            ..slot
-        });
-        let before = before.and_then(|before| self.dir.journal.outcome(before));
-        outcome.epochs += before.map_or(0, |before| before.epochs);
         let rung = self.sweep.rungs().get(slot.repeat as usize).copied();
         if let Some(epochs) = rung.filter(|epochs| Some(*epochs) < self.sweep.epochs) {
             let attempt = tracked.reading.outcome.attempt.as_ref();
             let end = attempt.and_then(|attempt| attempt.end.as_ref());
-            // One that lay there before is of another training. A second attempt may have had nothing left to write.
-            let since_ms = tracked.record.submitted_at_ms;
+            // One that lay there before is of another training. A second attempt or try may have had nothing left to write.
+            let first = self.dir.journal.journal.tries(slot).first();
+            let since_ms = first.map_or(tracked.record.submitted_at_ms, |first| first.begun_at_ms);
             let is_new = |its: &&Checkpoint| {
                 end.is_some_and(|end| end.advanced) || its.modified_ms > since_ms
             };

@@ -55,7 +55,7 @@ impl Cell {
         }
     }
 
-    /// Fills the words of the command, the values of the variables and the patterns of checkpoints.
+    /// Fills the words of the command, the values of the variables and what `[resume]` has of them.
     fn fill(&mut self, table: (&str, &mut toml::Table), names: &Names) -> Result<(), Problem> {
         for (key, value) in table.1.iter_mut() {
             let key = format!("{}.{key}", table.0);
@@ -64,6 +64,7 @@ impl Cell {
                     "run.command" | "resume.checkpoints" | "resume.command" | "resume.arguments",
                     Value::Array(words),
                 ) => words.iter_mut().collect(),
+                ("resume.marker", text) => vec![text],
                 ("run.env", Value::Table(env)) => env.iter_mut().map(|(_, value)| value).collect(),
                 _ => continue,
             };

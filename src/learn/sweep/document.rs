@@ -392,6 +392,14 @@ pub(super) fn unused(space: &[Parameter], base: &Document, faults: &mut Vec<Prob
     }
 }
 
+/// Whether a key of a table, or of a table in it, has this name.
+fn holds(table: &toml::Table, name: &str) -> bool {
+    let is_it = |(key, value): (&String, &Value)| {
+        key == name || value.as_table().is_some_and(|inner| holds(inner, name))
+    };
+    table.iter().any(is_it)
+}
+
 impl Sweep {
     /// The table of its file, and the verb: `sweep` or `tune`.
     #[must_use]
@@ -489,29 +497,44 @@ impl Sweep {
         values: &Values,
         promotion: Option<&Promotion>,
     ) -> Result<Cell, Vec<Problem>> {
-        let epochs = promotion
-            .map(|its| its.epochs)
-            .or(self.rungs().first().copied());
+        let first = self.rungs().first().copied();
+        let epochs = promotion.map(|its| its.epochs).or(first);
+        self.start(
+            number,
+            values,
+            (epochs, promotion.map(|its| its.from.as_str())),
+        )
+    }
+
+    /// The job file of a trial that trains from its beginning to its end.
+    ///
+    /// # Errors
+    /// As [`Sweep::trial`].
+    pub fn whole_trial(&self, number: usize, values: &Values) -> Result<Cell, Vec<Problem>> {
+        self.start(number, values, (self.rungs().last().copied(), None))
+    }
+
+    /// A start of a trial, up to an epoch and from a checkpoint.
+    fn start(
+        &self,
+        number: usize,
+        values: &Values,
+        (epochs, from): (Option<u32>, Option<&str>),
+    ) -> Result<Cell, Vec<Problem>> {
         let own = [
             (
                 [VARS, "trial"],
-                self.tune
-                    .is_none()
-                    .then(|| Value::from(format!("{:04}", number + 1))),
+                (!self.has_own_trial()).then(|| Value::from(format!("{:04}", number + 1))),
             ),
             (
                 ["workload", "epochs"],
                 epochs.map(|epochs| Value::from(i64::from(epochs))),
             ),
-            (
-                ["resume", "from"],
-                promotion.map(|its| Value::from(its.from.as_str())),
-            ),
+            (["resume", "from"], from.map(Value::from)),
         ];
         let own = own.map(|(path, value)| (path.map(str::to_owned), value));
-        let is_free = |path: &[String]| self.space.iter().all(|parameter| parameter.path != path);
-        let own = own.iter().filter(|(path, _)| is_free(path));
         let span = || self.spans.get("stop").cloned().unwrap_or_default();
+        let own = own.iter();
         let own = own.filter_map(|(path, value)| Some((path.as_slice(), value.clone()?, span())));
         let sets = self.space.iter().filter_map(|parameter| {
             let value = values.get(&parameter.name)?;
@@ -530,16 +553,14 @@ impl Sweep {
         )
     }
 
-    /// The job file of a trial that trains from its beginning to its end.
-    ///
-    /// # Errors
-    /// As [`Sweep::trial`].
-    pub fn whole_trial(&self, number: usize, values: &Values) -> Result<Cell, Vec<Problem>> {
-        let without_rungs = Self {
-            stop: StopRule::None,
-            ..self.clone()
-        };
-        without_rungs.trial(number, values, None)
+    /// Whether `{{trial}}` is a parameter or key of the user's, and not the number of the trial. A tuning has no numbers.
+    fn has_own_trial(&self) -> bool {
+        let is_free = self.stop != StopRule::Promotion;
+        let is_searched = self
+            .space
+            .iter()
+            .any(|parameter| parameter.short == "trial");
+        self.tune.is_some() || is_searched || (is_free && holds(&self.base.values, "trial"))
     }
 
     /// `lr=0.01 optimizer=sgd`.

@@ -1,7 +1,7 @@
 //! The Pareto front of a sweep with two metrics.
 
 use super::document::Sweep;
-use super::study::Trial;
+use super::trial::Trial;
 
 /// The numbers of the trials that no other is better than in one metric and at least as good as in the other, best in the first
 /// metric first. Empty where there is one metric. A trial that failed or lacks a value is on no front.
@@ -30,7 +30,7 @@ pub fn front(sweep: &Sweep, trials: &[Trial<'_>]) -> Vec<usize> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::learn::sweep::{Outcome, Values, parse};
+    use crate::learn::sweep::{Outcome, Spent, Values, parse};
 
     fn front_of(mode: &str, values: &[(Option<f64>, Option<f64>)]) -> Vec<usize> {
         let text = format!(
@@ -49,6 +49,9 @@ mod tests {
             values: &none,
             run_id: None,
             outcome: Some(outcome),
+            later: None,
+            starts: 1,
+            spent: Spent::default(),
         };
         let trials: Vec<Trial<'_>> = outcomes.iter().enumerate().map(trial).collect();
         front(&sweep, &trials)

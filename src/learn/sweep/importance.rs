@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use super::document::Sweep;
 use super::space::{Kind, Parameter};
-use super::study::Trial;
+use super::trial::Trial;
 use crate::foundation::statistics::f_at_least;
 
 /// With fewer trials nothing can be said.

@@ -16,6 +16,14 @@ impl Sweep {
         due.or_else(|| is_end.then(|| self.promotion_of(study, 1)).flatten())
     }
 
+    /// How often a trial continues if each `1/eta` of a rung does, and one comes to the end.
+    pub(super) fn promotions_likely(&self) -> usize {
+        let factors = std::iter::successors(Some(self.eta), |factor| factor.checked_mul(self.eta));
+        let beyond = self.rungs().len().saturating_sub(1);
+        let shares = factors.map(|factor| (self.trials / factor).max(1) as usize);
+        shares.chain(std::iter::repeat(1)).take(beyond).sum()
+    }
+
     /// `least`: so many of a rung continue at least.
     fn promotion_of(&self, study: &Study, least: usize) -> Option<(usize, Promotion)> {
         let rungs = self.rungs();
@@ -33,20 +41,22 @@ impl Sweep {
         })
     }
 
-    /// The trials that reached a rung, or failed on the way to it: cost, number, and the checkpoint of those that may continue.
+    /// The trials that reached a rung, or failed on the way to it: cost, number, and the checkpoint of those that may continue. One
+    /// whose start beyond the rung was cancelled or lost its nodes leaves its place to another.
     fn reached<'s>(&self, study: &'s Study, rung: usize) -> Vec<(f64, usize, Option<&'s str>)> {
         let repeat = u32::try_from(rung).unwrap_or(u32::MAX);
         let outcome = |number: usize| {
-            let slot = Slot {
-                repeat,
-                ..first_start(number)
+            let of = |repeat: u32| {
+                let first = first_start(number);
+                study.outcome(Slot { repeat, ..first })
             };
-            let outcome = study.outcome(slot).filter(|outcome| outcome.counts())?;
+            let is_gone = of(repeat.saturating_add(1)).is_some_and(|next| !next.counts());
+            let outcome = of(repeat).filter(|outcome| outcome.counts() && !is_gone)?;
             let value = outcome.learned();
             let from = outcome.checkpoint.as_deref().filter(|_| value.is_some());
             Some((self.metric.cost(value.unwrap_or(f64::NAN)), number, from))
         };
-        (0..study.next_number()).filter_map(outcome).collect()
+        study.numbers().filter_map(outcome).collect()
     }
 }
 
@@ -92,6 +102,7 @@ mod tests {
             value: loss,
             failure: loss.is_none().then(|| "exit code 1".to_owned()),
             checkpoint: loss.map(|_| format!("/ckpt/{trial}")),
+            stopped_at: loss.map(|_| 1),
             ..Outcome::default()
         });
         let values = Values::default();
@@ -155,6 +166,138 @@ mod tests {
         assert_eq!(best(&study), Some(6));
         over(&mut study, 6, None);
         assert_eq!(best(&study), Some(6));
+    }
+
+    /// The last try of a trial's last start ended so.
+    fn ended(study: &mut Study, trial: usize, number: u8, outcome: Outcome) {
+        let run_id = RunId::from_random([number; 10]);
+        study.add(Note::Job(Entry::Begun {
+            at_ms: 0,
+            slot: study.last_start(trial),
+            run_id: run_id.clone(),
+        }));
+        study.add(Note::Job(Entry::Over {
+            at_ms: 1,
+            run_id,
+            measured: Box::new(outcome),
+        }));
+    }
+
+    fn of_three(sweep: &Sweep) -> Study {
+        let mut study = Study::default();
+        for (trial, loss) in [(0, 5.0), (1, 4.0), (2, 6.0)] {
+            over(&mut study, trial, Some(loss));
+        }
+        assert_eq!(promote(sweep, &mut study, true), Some((1, 3)));
+        study
+    }
+
+    fn state(study: &Study, trial: usize) -> (String, &'static str) {
+        let mut trials = study.trials();
+        let trial = trials.find(|one| one.number == trial).expect("a trial");
+        (trial.state_text(), trial.state_word())
+    }
+
+    #[test]
+    fn one_that_was_cancelled_when_it_continued_leaves_its_place_to_another() {
+        let sweep = parse(SWEEP, "stem").expect("valid");
+        let mut study = of_three(&sweep);
+        assert_eq!(
+            state(&study, 1),
+            ("given 1 epoch; to 3: waiting".to_owned(), "waiting")
+        );
+        let cancelled = Outcome {
+            state: JobState::Cancelled,
+            wall_seconds: Some(1.0),
+            failure: Some("cancelled".to_owned()),
+            ..Outcome::default()
+        };
+        ended(&mut study, 1, 200, cancelled.clone());
+        assert_eq!(
+            state(&study, 1),
+            ("given 1 epoch; to 3: cancelled".to_owned(), "cancelled")
+        );
+        assert_eq!(promote(&sweep, &mut study, true), Some((0, 3)));
+        // One that failed has had its chance.
+        let failed = Outcome {
+            state: JobState::Failed,
+            ..cancelled
+        };
+        ended(&mut study, 0, 201, failed);
+        assert_eq!(promote(&sweep, &mut study, true), None);
+    }
+
+    #[test]
+    fn one_whose_loss_is_no_number_any_more_is_the_worst() {
+        let sweep = parse(SWEEP, "stem").expect("valid");
+        let mut study = of_three(&sweep);
+        let diverged = Outcome {
+            state: JobState::Completed,
+            ..Outcome::default()
+        };
+        ended(&mut study, 1, 200, diverged);
+        let best = study.best(&sweep.metric).expect("it has a value");
+        assert_eq!(best.number, 0);
+        assert_eq!(promote(&sweep, &mut study, true), None, "it had its chance");
+    }
+
+    #[test]
+    fn how_many_starts_are_likely_is_shown_until_all_are_over() {
+        let sweep = parse(SWEEP, "stem").expect("valid");
+        assert_eq!(sweep.promotions_likely(), 3 + 1 + 1);
+        let mut study = of_three(&sweep);
+        assert_eq!(sweep.runs(&study), (3, 9 + 5));
+        for trial in 3..9 {
+            over(&mut study, trial, None);
+        }
+        over(&mut study, 1, None);
+        assert_eq!(
+            sweep.next_promotion(&study, true).map(|(trial, _)| trial),
+            Some(0)
+        );
+    }
+
+    #[test]
+    fn a_key_of_the_users_that_is_called_trial_stays_theirs() {
+        let text = "[run]\ncommand = [\"train\", \"{{lr}}\", \"{{trial}}\"]\nenv = { trial = \"own\" }\n\
+                    [sweep]\nmetric = \"loss\"\nmode = \"min\"\n[sweep.space]\nvars.lr = [1]\n";
+        let word = |text: &str| {
+            let sweep = parse(text, "stem").expect("valid");
+            let cell = sweep
+                .trial(6, &Values::at(&sweep.space, 0.5), None)
+                .expect("a job");
+            let job: toml::Table = toml::from_str(&cell.job_file).expect("TOML");
+            job["run"]["command"][2].as_str().map(str::to_owned)
+        };
+        assert_eq!(word(text).as_deref(), Some("own"));
+        let number = text.replace("env = { trial = \"own\" }", "");
+        assert_eq!(word(&number).as_deref(), Some("0007"));
+    }
+
+    #[test]
+    fn what_a_trial_needs_to_continue_is_asked_for() {
+        let faults = |from: &str, to: &str| {
+            let text = SWEEP.replace(from, to);
+            assert_ne!(text, SWEEP);
+            let problems = parse(&text, "stem").expect_err("a fault");
+            problems
+                .into_iter()
+                .map(|problem| problem.message)
+                .collect::<Vec<_>>()
+                .join("\n")
+        };
+        let elsewhere = faults("\"{{epochs}}\"]", "\"9\"]\narguments = [\"{{epochs}}\"]");
+        assert!(
+            elsewhere.contains("has to be given the epochs"),
+            "{elsewhere}"
+        );
+        let one = faults("/*\"]", "/*\", \"last.pt\"]");
+        assert!(
+            one.contains("its own checkpoints, by each pattern"),
+            "{one}"
+        );
+        let searched = faults("vars.lr = {", "vars.trial = [1, 2]\nvars.lr = {");
+        assert!(searched.contains("cannot be searched"), "{searched}");
     }
 
     #[test]

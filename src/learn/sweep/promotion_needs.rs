@@ -2,6 +2,8 @@
 
 use std::collections::BTreeSet;
 
+use toml::Value;
+
 use super::space::Parameter;
 use crate::foundation::diagnostic::Problem;
 use crate::foundation::toml_reader::Fields;
@@ -13,20 +15,16 @@ pub(super) fn check_promotion(
     base: &Document,
     (space, epochs, first_epoch): (&[Parameter], Option<u32>, u32),
 ) {
-    let (mut all, mut of_patterns) = (BTreeSet::new(), BTreeSet::new());
-    base.values
-        .values()
-        .for_each(|value| gather(value, &mut all));
-    let resume = base.values.get("resume");
-    let patterns = resume.and_then(|resume| resume.get("checkpoints"));
-    patterns
-        .iter()
-        .for_each(|patterns| gather(patterns, &mut of_patterns));
-    let names = |names: &BTreeSet<String>, name: &str| {
+    let at = |table: &str, key: &str| base.values.get(table)?.get(key);
+    let names = |value: Option<&Value>, name: &str| {
+        let mut names = BTreeSet::new();
+        value.iter().for_each(|value| gather(value, &mut names));
         let is_it = |known: &String| known.rsplit('.').next() == Some(name);
         names.iter().any(is_it)
     };
-    let is_searched = |one: &Parameter| ["workload.epochs", "vars.trial"].contains(&&*one.name);
+    let patterns = at("resume", "checkpoints").and_then(Value::as_array);
+    let is_own = |pattern: &Value| names(Some(pattern), "trial");
+    let is_searched = |one: &Parameter| one.name == "workload.epochs" || one.short == "trial";
     let found = [
         (
             epochs.is_none_or(|epochs| epochs <= first_epoch),
@@ -34,18 +32,20 @@ pub(super) fn check_promotion(
             "add: [workload]\n        epochs = 27",
         ),
         (
-            !names(&all, "epochs"),
+            !["command", "env"]
+                .iter()
+                .any(|key| names(at("run", key), "epochs")),
             "the program has to be given the epochs after which it ends",
             "write {{epochs}} in run.command or run.env",
         ),
         (
-            !names(&of_patterns, "trial"),
-            "each trial needs its own checkpoints",
+            !patterns.is_some_and(|patterns| patterns.iter().all(is_own)),
+            "each trial needs its own checkpoints, by each pattern",
             "add: [resume]\n        checkpoints = [\"ckpt/{{trial}}/*.pt\"]",
         ),
         (
             space.iter().any(is_searched),
-            "`workload.epochs` and `vars.trial` cannot be searched",
+            "`workload.epochs` and a parameter called `trial` cannot be searched",
             "take the parameter out: each start of a trial has its own",
         ),
     ];

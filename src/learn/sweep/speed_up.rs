@@ -78,23 +78,31 @@ impl Sweep {
             .find(|slot| !study.journal.is_done(*slot))
     }
 
-    /// Runs that are over, and how many there are with those of the pairs, which are likely once a trial has a value.
+    /// Runs that are over, and how many there are with those that are likely to come: of the pairs once a trial has a value, of trials
+    /// that continue until none is left to.
     #[must_use]
     pub fn runs(&self, study: &Study) -> (usize, usize) {
+        let is_done = |slot: &&Slot| study.journal.is_done(**slot);
         let over = study.first_starts().filter(|trial| trial.outcome.is_some());
         let (over, trials, pairs) = (over.count(), self.trials as usize, self.pairs(study));
-        let pairs_over = pairs.iter().filter(|slot| study.journal.is_done(**slot));
-        let likely = match &self.tune {
+        let pairs_likely = match &self.tune {
             Some(tune) if over < trials && study.best(&self.metric).is_some() => {
                 2 * tune.pairs as usize
             }
             _ => pairs.len(),
         };
         let later: Vec<Slot> = study.later_starts().collect();
-        let later_over = later.iter().filter(|slot| study.journal.is_done(**slot));
+        let later_over = later.iter().filter(is_done).count();
+        let has_more =
+            over < trials || later_over < later.len() || self.next_promotion(study, true).is_some();
+        let later_likely = if has_more {
+            self.promotions_likely()
+        } else {
+            0
+        };
         (
-            over + pairs_over.count() + later_over.count(),
-            over.max(trials) + likely + later.len(),
+            over + pairs.iter().filter(is_done).count() + later_over,
+            over.max(trials) + pairs_likely + later.len().max(later_likely),
         )
     }
 

@@ -2,224 +2,15 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::document::{EPOCH_SECONDS, Metric, STEP_SECONDS, WALL_SECONDS};
-use super::space::Values;
-use super::start::{Promotion, first_start};
-use crate::foundation::units::counted;
-use crate::job::{JobState, RunId};
-use crate::learn::bench::{Entry, Journal, Lines, Settled, Slot, Try};
-use crate::record::{NodeRecord, Progress, Status};
 use serde::{Deserialize, Serialize};
 
-/// What a trial came to.
-#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
-#[cfg_attr(test, derive(schemars::JsonSchema))]
-pub struct Outcome {
-    /// How its run ended.
-    pub state: JobState,
-    /// The metric at its end; null: none, or no number.
-    pub value: Option<f64>,
-    /// The second metric of two at its end; null: none, or no number.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub second_value: Option<f64>,
-    /// Epochs that ended.
-    pub epochs: u64,
-    /// The job from start to end, in seconds.
-    pub wall_seconds: Option<f64>,
-    /// Its nodes times its time, in hours.
-    pub node_hours: Option<f64>,
-    /// Why it counts for nothing, in a few words.
-    pub failure: Option<String>,
-    /// After which epoch it was stopped.
-    pub stopped_at: Option<u64>,
-    /// The checkpoint that a promotion continues from.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub checkpoint: Option<String>,
-}
-
-impl Settled for Outcome {
-    fn failure(&self) -> Option<&str> {
-        self.failure.as_deref()
-    }
-
-    /// A node that was lost says nothing of the trial, nor does a cancel before its start; a program that fails with some values
-    /// would fail again.
-    fn may_be_tried_again(&self) -> bool {
-        match self.state {
-            JobState::NodeFail | JobState::Preempted | JobState::Unknown => true,
-            JobState::Cancelled => self.stopped_at.is_none() && self.wall_seconds.is_none(),
-            _ => false,
-        }
-    }
-
-    fn counts(&self) -> bool {
-        let is_of_program = matches!(
-            self.state,
-            JobState::Failed | JobState::OutOfMemory | JobState::Timeout | JobState::Completed
-        );
-        self.failure.is_none() || is_of_program
-    }
-}
-
-impl Outcome {
-    /// Out of what a run left behind. `stopped_at`: it was given up after this epoch, and asked to end by itself or cancelled.
-    #[must_use]
-    pub fn new(
-        status: &Status,
-        nodes: &[NodeRecord],
-        metric: &Metric,
-        (stopped_at, is_asked): (Option<u64>, bool),
-    ) -> Self {
-        let span = status.started_at_ms.zip(status.ended_at_ms);
-        let seconds = span.map(|(from, to)| to.saturating_sub(from) as f64 / 1e3);
-        let showing = nodes
-            .iter()
-            .find(|node| value_of(&node.progress, metric).is_some());
-        let measured =
-            showing.or_else(|| nodes.iter().find(|node| node.progress.recogniser.is_some()));
-        let progress = measured.map(|node| &node.progress);
-        // One that was at its end before it was cancelled is as good as any; one that was asked is completed before its last epoch.
-        let at_end = progress.and_then(|it| Some(it.epochs_completed >= it.epochs_announced?));
-        let is_whole = match status.state {
-            JobState::Completed => !is_asked || at_end == Some(true),
-            _ => false,
-        };
-        let ended_well = matches!(status.state, JobState::Completed | JobState::Cancelled);
-        let stopped_at = stopped_at.filter(|_| ended_well && !is_whole);
-        let value = measured_value(nodes, metric, seconds);
-        let failure = match status.state {
-            _ if stopped_at.is_some() => None,
-            JobState::Completed if value.is_some() => None,
-            JobState::Completed => Some(missing(metric, progress)),
-            state => {
-                let cause = status.cause.as_ref().map(|cause| cause.text.clone());
-                Some(cause.unwrap_or_else(|| state.as_str().to_owned()))
-            }
-        };
-        Self {
-            state: status.state,
-            value: value.filter(|value| value.is_finite()),
-            second_value: None,
-            epochs: progress.map_or(0, |progress| progress.epochs_completed),
-            wall_seconds: seconds,
-            node_hours: seconds.map(|seconds| seconds * nodes.len().max(1) as f64 / 3600.0),
-            failure,
-            stopped_at,
-            checkpoint: None,
-        }
-    }
-
-    /// As that of a start that ends after `epochs`, before the training does, with its newest checkpoint.
-    #[must_use]
-    pub fn paused(mut self, epochs: u32, checkpoint: Option<String>) -> Self {
-        if self.failure.is_none() {
-            let missing = "it wrote no new complete checkpoint that `resume.checkpoints` matches";
-            self.failure = checkpoint.is_none().then(|| missing.to_owned());
-            self.stopped_at = checkpoint.is_some().then_some(epochs.into());
-            self.checkpoint = checkpoint;
-        }
-        self
-    }
-
-    /// `stopped after 3 epochs`; a tuning by steps may have none. One that ended by itself may have trained on for a while.
-    #[must_use]
-    pub fn stopped_text(&self) -> Option<String> {
-        let epochs = counted(self.stopped_at?, "epoch");
-        Some(match self.state {
-            _ if self.stopped_at == Some(0) => "stopped early".to_owned(),
-            _ if self.checkpoint.is_some() => format!("trained for {epochs}"),
-            JobState::Completed => format!("asked to end after {epochs}"),
-            _ => format!("stopped after {epochs}"),
-        })
-    }
-
-    /// The value that a sampler learns from; `None`: the worst.
-    #[must_use]
-    pub fn learned(&self) -> Option<f64> {
-        self.value.filter(|_| self.failure.is_none())
-    }
-
-    /// With the second metric of two.
-    #[must_use]
-    pub fn with_second(self, nodes: &[NodeRecord], metric: &Metric) -> Self {
-        let value = measured_value(nodes, metric, self.wall_seconds);
-        let is_missing = self.state == JobState::Completed && value.is_none();
-        let progress = nodes.iter().map(|node| &node.progress);
-        let known = progress.max_by_key(|progress| progress.last_metrics.len());
-        Self {
-            second_value: value.filter(|value| value.is_finite()),
-            failure: self
-                .failure
-                .or_else(|| is_missing.then(|| missing(metric, known))),
-            ..self
-        }
-    }
-}
-
-/// A metric at the end of a run; NaN: it was no finite number.
-fn measured_value(nodes: &[NodeRecord], metric: &Metric, seconds: Option<f64>) -> Option<f64> {
-    if metric.name == WALL_SECONDS {
-        return seconds;
-    }
-    // Records hold no value that is not finite, and say that they had one.
-    let infinite = format!("metric {}", metric.name);
-    let mut missing_figures = nodes.iter().flat_map(|node| &node.missing);
-    let has_diverged = missing_figures.any(|missing| missing.what == infinite);
-    let value = nodes
-        .iter()
-        .find_map(|node| value_of(&node.progress, metric));
-    value.or(has_diverged.then_some(f64::NAN))
-}
-
-fn missing(metric: &Metric, progress: Option<&Progress>) -> String {
-    let names: Vec<&str> = progress
-        .into_iter()
-        .flat_map(|progress| progress.last_metrics.keys().map(String::as_str))
-        .collect();
-    match names.is_empty() {
-        true if [EPOCH_SECONDS, STEP_SECONDS].contains(&metric.name.as_str()) => {
-            "its output shows no times of epochs or steps; `dlrun timings OUTPUT` helps to find why"
-                .to_owned()
-        }
-        true => format!("its output shows no metric `{}`, and no other", metric.name),
-        false => format!(
-            "its output shows no metric `{}`; it shows {}",
-            metric.name,
-            names.join(", ")
-        ),
-    }
-}
-
-/// The metric as it is now.
-fn value_of(progress: &Progress, metric: &Metric) -> Option<f64> {
-    if metric.name == EPOCH_SECONDS {
-        let mut seconds: Vec<f64> = progress
-            .epochs
-            .iter()
-            .skip(1)
-            .filter_map(|epoch| Some(epoch.training_time()?.0))
-            .collect();
-        seconds.sort_by(f64::total_cmp);
-        return seconds.get(seconds.len() / 2).copied();
-    }
-    if metric.name == STEP_SECONDS {
-        return Some(progress.step_times?.median_seconds);
-    }
-    progress.last_metrics.get(&metric.name).copied()
-}
-
-/// The metric after `epochs` epochs, or at the first one after that whose line shows it; `None`: it has not come so far.
-#[must_use]
-pub fn value_at(progress: &Progress, metric: &Metric, epochs: u64) -> Option<f64> {
-    let place = usize::try_from(epochs.checked_sub(1)?).ok()?;
-    // Of a long training the epochs in the middle are not kept.
-    let is_whole = progress.epochs.len() as u64 == progress.epochs_completed;
-    let later = progress.epochs.iter().skip(place).filter(|_| is_whole);
-    later
-        .filter_map(|epoch| epoch.metrics.get(&metric.name))
-        .next()
-        .copied()
-}
+use super::document::Metric;
+use super::outcome::Outcome;
+use super::space::Values;
+use super::start::{Promotion, first_start};
+use super::trial::{Later, Spent, Trial, waiting_or_running};
+use crate::job::RunId;
+use crate::learn::bench::{Entry, Journal, Lines, Slot, Try};
 
 /// What Optuna said of a trial that it proposed.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -266,43 +57,6 @@ pub enum Note {
     },
     /// What becomes of its job.
     Job(Entry<Outcome>),
-}
-
-/// One trial.
-#[derive(Debug, Clone, PartialEq)]
-pub struct Trial<'a> {
-    /// Its number, from 0.
-    pub number: usize,
-    /// Its parameters.
-    pub values: &'a Values,
-    /// The run that counts, or that is under way.
-    pub run_id: Option<&'a RunId>,
-    /// What it came to; `None`: it is under way.
-    pub outcome: Option<&'a Outcome>,
-}
-
-impl Trial<'_> {
-    /// Both metrics of two, of a trial that did not fail and has both.
-    #[must_use]
-    pub fn both_values(&self) -> Option<(f64, f64)> {
-        let outcome = self.outcome.filter(|outcome| outcome.failure.is_none())?;
-        outcome.value.zip(outcome.second_value)
-    }
-
-    /// What became of it, in a few words.
-    #[must_use]
-    pub fn state_text(&self) -> String {
-        match self.outcome {
-            None => "running".to_owned(),
-            Some(Outcome {
-                failure: Some(why), ..
-            }) => why.clone(),
-            Some(outcome) => {
-                let stopped = outcome.stopped_text();
-                stopped.unwrap_or_else(|| "completed".to_owned())
-            }
-        }
-    }
 }
 
 /// All that a journal holds.
@@ -360,6 +114,11 @@ impl Study {
         self.proposed.get(&number)
     }
 
+    /// The trials whose values are known.
+    pub fn numbers(&self) -> impl Iterator<Item = usize> {
+        self.proposed.keys().copied()
+    }
+
     /// What Optuna said of a trial that it proposed.
     #[must_use]
     pub fn asked(&self, number: usize) -> Option<&Asked> {
@@ -413,15 +172,15 @@ impl Study {
         })
     }
 
-    /// The newest start of a trial that came to a value: a later one may run or have failed.
+    /// The newest start of a trial that came to a value, be it no number: a later one may run or have failed.
     fn valued_start(&self, number: usize) -> Slot {
         let last = self.last_start(number);
         let starts = (0..=last.repeat)
             .rev()
             .map(|repeat| Slot { repeat, ..last });
         let has_value = |start: &Slot| {
-            self.outcome(*start)
-                .is_some_and(|its| its.learned().is_some())
+            let outcome = self.outcome(*start);
+            outcome.is_some_and(|outcome| outcome.failure.is_none())
         };
         starts.into_iter().find(has_value).unwrap_or(last)
     }
@@ -437,9 +196,9 @@ impl Study {
         result.filter(|_| self.journal.is_done(start))
     }
 
-    /// All trials, each as its last start has it.
+    /// All trials, each as its newest start that came to a value has it.
     pub fn trials(&self) -> impl Iterator<Item = Trial<'_>> {
-        self.at_starts(|number| self.last_start(number))
+        self.at_starts(|number| self.valued_start(number))
     }
 
     /// All trials as their first starts have them: these can be compared.
@@ -451,23 +210,64 @@ impl Study {
         self.proposed.iter().map(move |(number, values)| {
             let slot = start(*number);
             let result = self.result(slot);
-            let last = self.journal.tries(slot).last();
+            let counts = result.map(|(one, _)| &one.run_id);
             Trial {
                 number: *number,
                 values,
-                run_id: result
-                    .map(|(one, _)| &one.run_id)
-                    .or(last.map(|one| &one.run_id)),
+                run_id: counts.or_else(|| self.running(slot)),
                 outcome: result.map(|(_, outcome)| outcome),
+                later: self.later(*number, slot),
+                starts: self.promotions(*number).len() + 1,
+                spent: self.spent(*number),
             }
+        })
+    }
+
+    fn spent(&self, number: usize) -> Spent {
+        let last = self.last_start(number);
+        let starts = (0..=last.repeat).map(|repeat| Slot { repeat, ..last });
+        let tries = starts.flat_map(|start| self.journal.tries(start));
+        let outcomes = tries.filter_map(|one| one.measured.as_ref());
+        let sum = outcomes.fold(Spent::default(), |sum, outcome| Spent {
+            epochs: sum.epochs + outcome.epochs,
+            wall_seconds: sum.wall_seconds + outcome.wall_seconds.unwrap_or(0.0),
+            node_hours: sum.node_hours + outcome.node_hours.unwrap_or(0.0),
+        });
+        // They are known to the millisecond.
+        Spent {
+            wall_seconds: (sum.wall_seconds * 1e3).round() / 1e3,
+            ..sum
+        }
+    }
+
+    /// The run of a start that is not over.
+    fn running(&self, slot: Slot) -> Option<&RunId> {
+        let last = self.journal.tries(slot).last();
+        let last = last.filter(|one| one.measured.is_none())?;
+        Some(&last.run_id)
+    }
+
+    /// The last start of a trial, where that is another than `counted`.
+    fn later(&self, number: usize, counted: Slot) -> Option<Later<'_>> {
+        let last = self.last_start(number);
+        let promotion = self.promotions(number).last().filter(|_| counted != last)?;
+        let over = self.result(last);
+        let running = self.running(last);
+        let run_id = over.map(|(one, _)| &one.run_id).or(running);
+        Some(Later {
+            epochs: promotion.epochs,
+            run_id: run_id.map(RunId::as_str),
+            state: over.map_or(waiting_or_running(running), |(_, outcome)| {
+                outcome.state.as_str()
+            }),
+            failure: over.and_then(|(_, outcome)| outcome.failure.as_deref()),
         })
     }
 
     /// The best trial. One that was stopped counts with the value that it had.
     #[must_use]
     pub fn best(&self, metric: &Metric) -> Option<Trial<'_>> {
-        let trials = self.at_starts(|number| self.valued_start(number));
-        let valued = trials.filter_map(|trial| {
+        let valued = self.trials().filter_map(|trial| {
             let outcome = trial.outcome.filter(|outcome| outcome.failure.is_none())?;
             Some((metric.cost(outcome.value?), trial))
         });

@@ -133,7 +133,7 @@ fn the_best_trials_continue_from_their_checkpoints_as_jobs_of_their_own() {
         .result();
     let best = &result["trials"][0];
     assert_eq!(
-        (&best["values"]["vars.x"], &best["outcome"]["epochs"]),
+        (&best["values"]["vars.x"], &best["spent"]["epochs"]),
         (&Value::from(1), &Value::from(9)),
         "{result}"
     );
@@ -142,7 +142,7 @@ fn the_best_trials_continue_from_their_checkpoints_as_jobs_of_their_own() {
         .ok();
     assert!(output.contains("from 3\n"), "{output}");
     let trials = result["trials"].as_array().expect("a list");
-    let is_first = |trial: &&Value| trial["outcome"]["epochs"] == 1;
+    let is_first = |trial: &&Value| trial["spent"]["epochs"] == 1;
     assert!(trials.iter().filter(is_first).count() >= 3, "{result}");
 }
 

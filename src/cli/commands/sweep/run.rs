@@ -77,7 +77,7 @@ fn search(session: &Session, how: &StudyRun, sweep: &Sweep, source: &Source) -> 
         dir.path().display()
     ));
     let (over, all) = sweep.runs(&dir.journal);
-    if over == all && sweep.next_promotion(&dir.journal, true).is_none() {
+    if over == all {
         let runs = counted(over as u64, "run");
         let more = match sweep.sampler {
             SamplerKind::Grid => "",
@@ -159,10 +159,15 @@ fn check(session: &Session, sweep: &Sweep, source: &Source) -> Result<SchedulerK
     let mut warnings = BTreeSet::new();
     let mut scheduler = None;
     let own = sweep.tune.iter().map(|tune| tune.baseline.clone());
+    let continues = sweep.stop == StopRule::Promotion;
     for values in own.chain(Values::to_check(&sweep.space)) {
-        let job = load_trial(session, sweep, source, (0, None), &values)?;
-        warnings.extend(job.plan.warnings);
-        scheduler.get_or_insert(job.plan.scheduler);
+        let first = load_trial(session, sweep, source, (0, None), &values)?;
+        // One that comes to the last epoch may be too long for its partition.
+        let whole = continues.then(|| source.load(session, sweep.whole_trial(0, &values)));
+        for job in [Some(first), whole.transpose()?].into_iter().flatten() {
+            warnings.extend(job.plan.warnings);
+            scheduler.get_or_insert(job.plan.scheduler);
+        }
     }
     warnings.iter().for_each(|warning| session.warning(warning));
     Ok(scheduler.unwrap_or_default())

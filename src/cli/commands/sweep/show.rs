@@ -15,8 +15,8 @@ use crate::cli::table::{fitted, or_dash, table};
 use crate::foundation::clock::now_ms;
 use crate::foundation::units::{counted, display_seconds};
 use crate::learn::sweep::{
-    Outcome, Parameter, SpeedUp, Study, Sweep, Trial, Values, front, importance, importance_text,
-    parse_kept,
+    Later, Outcome, Parameter, SpeedUp, Spent, StopRule, Study, Sweep, Trial, Values, front,
+    importance, importance_text, parse_kept,
 };
 use crate::report::sweep_page;
 
@@ -76,8 +76,11 @@ struct ShownTrial<'a> {
     trial: usize,
     values: &'a Values,
     run_id: Option<&'a str>,
-    /// What it came to; null: it is under way.
+    /// What it came to, by its newest start that came to a value; null: it is under way.
     outcome: Option<&'a Outcome>,
+    /// With `promotion`: a start after that one, which is under way or came to no value; else null.
+    later: Option<Later<'a>>,
+    spent: Spent,
 }
 
 /// Runs the verb.
@@ -215,6 +218,8 @@ pub(super) fn print(session: &Session, sweep: &Sweep, dir: &StudyDir<Study>) -> 
                 values: trial.values,
                 run_id: trial.run_id.map(crate::job::RunId::as_str),
                 outcome: trial.outcome,
+                later: trial.later,
+                spent: trial.spent,
             })
             .collect(),
         records: dir.path().to_string_lossy().into_owned(),
@@ -284,25 +289,25 @@ fn node_time(hours: f64) -> String {
     }
 }
 
+/// `9 of 27 trials finished, 6 of them stopped early`; with promotion how many continued in place of the latter.
+fn finished(sweep: &Sweep, trials: &[Trial<'_>]) -> String {
+    let count = |is_it: &dyn Fn(&Trial<'_>) -> bool| trials.iter().filter(|one| is_it(one)).count();
+    let over = count(&|trial| trial.outcome.is_some());
+    let continues = sweep.stop == StopRule::Promotion;
+    let (some, what) = match continues {
+        true => (count(&|trial| trial.starts > 1), "continued"),
+        false => (
+            count(&|trial| trial.outcome.is_some_and(|its| its.stopped_at.is_some())),
+            "stopped early",
+        ),
+    };
+    let all = counted(u64::from(sweep.trials).max(over as u64), "trial");
+    format!("{over} of {all} finished, {some} of them {what}")
+}
+
 fn shown(sweep: &Sweep, study: &Study, trials: &[Trial<'_>], tuned: Option<&SpeedUp>) -> String {
-    let over = trials
-        .iter()
-        .filter(|trial| trial.outcome.is_some())
-        .count();
-    let stopped = trials
-        .iter()
-        .filter(|trial| {
-            trial
-                .outcome
-                .is_some_and(|outcome| outcome.stopped_at.is_some())
-        })
-        .count();
-    let mut text = format!(
-        "{}: {over} of {} finished, {stopped} of them stopped early, {}\n",
-        sweep.name,
-        counted(u64::from(sweep.trials).max(over as u64), "trial"),
-        node_time(study.node_hours())
-    );
+    let mut text = format!("{}: {}, ", sweep.name, finished(sweep, trials));
+    text.push_str(&format!("{}\n", node_time(study.node_hours())));
     text.push_str(&best_text(sweep, study, trials));
     let tuned = tuned.map(|known| tuned::text(&sweep.name, known));
     text.push_str(&tuned.unwrap_or_default());
@@ -335,11 +340,13 @@ fn shown(sweep: &Sweep, study: &Study, trials: &[Trial<'_>], tuned: Option<&Spee
             or_dash(outcome.and_then(|outcome| outcome.value)),
         ];
         let first = first.into_iter().chain(second);
+        let spent = outcome.map(|_| trial.spent);
+        let seconds = spent.map(|spent| spent.wall_seconds);
         let cost = [
-            or_dash(outcome.map(|outcome| outcome.epochs)),
+            or_dash(spent.map(|spent| spent.epochs)),
             or_dash(
-                outcome
-                    .and_then(|outcome| outcome.wall_seconds)
+                seconds
+                    .filter(|seconds| *seconds > 0.0)
                     .map(display_seconds),
             ),
         ];
@@ -396,22 +403,20 @@ fn csv(sweep: &Sweep, study: &Study) -> String {
     let front = front(sweep, &trials);
     for trial in trials {
         let outcome = trial.outcome.cloned().unwrap_or_default();
+        let later_failure = trial.later.and_then(|later| later.failure);
+        let failure = later_failure.or(outcome.failure.as_deref());
+        let spent = trial.outcome.map(|_| trial.spent);
         let fixed = [
             (trial.number + 1).to_string(),
             number(outcome.value),
-            trial
-                .outcome
-                .map_or_else(String::new, |outcome| outcome.epochs.to_string()),
-            number(outcome.wall_seconds),
-            number(outcome.node_hours),
+            spent.map_or_else(String::new, |spent| spent.epochs.to_string()),
+            number(spent.map(|spent| spent.wall_seconds)),
+            number(spent.map(|spent| spent.node_hours)),
             outcome
                 .stopped_at
                 .map_or_else(String::new, |epoch| epoch.to_string()),
-            trial
-                .outcome
-                .map_or("running", |outcome| outcome.state.as_str())
-                .to_owned(),
-            outcome.failure.unwrap_or_default(),
+            trial.state_word().to_owned(),
+            failure.unwrap_or_default().to_owned(),
             trial
                 .run_id
                 .map(|run| run.as_str().to_owned())
