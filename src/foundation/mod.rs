@@ -2,6 +2,7 @@
 
 pub mod clock;
 pub mod command;
+pub mod cpu_list;
 pub mod diagnostic;
 pub mod failure;
 pub mod filesystem;

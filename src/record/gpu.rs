@@ -27,6 +27,23 @@ pub struct GpuFacts {
     pub parent: Option<String>,
     /// Version of the driver.
     pub driver: Option<String>,
+    /// Where it lies.
+    #[serde(flatten)]
+    pub place: GpuPlace,
+}
+
+/// Where a GPU lies in its machine. What is not known is `None`.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, Default)]
+pub struct GpuPlace {
+    /// Its NUMA node.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub numa_node: Option<u32>,
+    /// The CPUs of the machine that are near it, as the kernel lists them: `0-31,64-95`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub near_cpus: Option<String>,
+    /// Its NVLinks that are active.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub nvlinks: Option<u32>,
 }
 
 /// Readings that are this far apart at most belong together; across a longer hole nothing is extrapolated.

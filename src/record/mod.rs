@@ -63,7 +63,7 @@ pub use figures::NodeFigures;
 pub use first_rank::{NOT_FIT, NOT_MET, add_first_rank, unreported_end};
 pub use followed::{Followed, FollowedScore, Took};
 pub use forecast::{Basis, Forecast, Interval, Shift};
-pub use gpu::{GpuFacts, GpuSums, GpuUsage, add_gpu_readings};
+pub use gpu::{GpuFacts, GpuPlace, GpuSums, GpuUsage, add_gpu_readings};
 pub use held::Held;
 pub use identity::{Amount, Asked, Identity, Input, Past, Revision};
 pub use incoming::{Incoming, MAX_LINE_BYTES, RowVersion};

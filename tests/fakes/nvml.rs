@@ -19,8 +19,8 @@
 //!
 //! With `--cfg old` it is the library of driver 470: no `nvmlDeviceGetMemoryInfo_v2`, and processes by `_v2` alone.
 //!
-//! Keys: name, minor, pci, mig, power_limit, clock_max, memory (total used reserved), utilisation (gpu memory), power,
-//! energy, temperature, clocks (sm memory), throttle, `field ID VALUE [SCOPE]`, `process PID BYTES`, `use PID PERCENT`,
+//! Keys: name, minor, pci, mig, power_limit, clock_max, nvlinks (active all), memory (total used reserved), utilisation
+//! (gpu memory), power, energy, temperature, clocks (sm memory), throttle, `field ID VALUE [SCOPE]`, `process PID BYTES`, `use PID PERCENT`,
 //! `hidden N` (processes that the first of two calls does not count), gpm (sm occupancy tensor dram).
 #![allow(non_snake_case, clippy::missing_safety_doc)]
 
@@ -328,6 +328,18 @@ pub unsafe extern "C" fn nvmlDeviceGetEnforcedPowerLimit(device: Handle, to: *mu
 pub unsafe extern "C" fn nvmlDeviceGetMaxClockInfo(device: Handle, _kind: c_uint, to: *mut c_uint) -> c_int {
     value("nvmlDeviceGetMaxClockInfo", device, "clock_max", |words| unsafe {
         *to = number(words, 0) as c_uint;
+    })
+}
+
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn nvmlDeviceGetNvLinkState(device: Handle, link: c_uint, to: *mut c_uint) -> c_int {
+    answer("nvmlDeviceGetNvLinkState", device, |state, device| match device.one(state, "nvlinks") {
+        Some(words) if u64::from(link) < number(words, 1) => {
+            unsafe { *to = c_uint::from(u64::from(link) < number(words, 0)) };
+            SUCCESS
+        }
+        Some(_) => INVALID_ARGUMENT,
+        None => NOT_SUPPORTED,
     })
 }
 

@@ -261,6 +261,33 @@ fn the_best_trials_continue_from_their_checkpoints_and_no_epoch_is_trained_twice
         .warns("nothing is left to run");
 }
 
+/// Its job is killed after the checkpoint of its last epoch, and `[resume]` starts it again. What was written in the last second
+/// before a SIGKILL would not be trusted.
+#[test]
+fn a_start_with_nothing_left_to_train_has_the_value_of_the_attempt_before() {
+    let env = TestEnv::new();
+    let killed = "[ \"$1 $2 $DLRUN_ATTEMPT\" != \"3 9 0\" ] || { sleep 1.1; kill -KILL $$; }\n";
+    let file = promoted(&env, &format!("{RESUMED}{killed}"));
+    let text = fs::read_to_string(&file).expect("ours");
+    let text = text.replace("[resume]\n", "[resume]\non = [\"failure\"]\n");
+    fs::write(&file, text).expect("ours");
+    let result = run(&env, &file).arg("--json").run().code(0).result();
+    let first = &result["trials"][0];
+    let found = serde_json::json!([
+        first["trial"],
+        first["outcome"]["value"],
+        first["spent"]["epochs"]
+    ]);
+    assert_eq!(found, serde_json::json!([4, 1.0, 9]), "{result}");
+    assert_eq!(
+        ran(&env)
+            .iter()
+            .filter(|line| line.starts_with("0004 "))
+            .count(),
+        9
+    );
+}
+
 /// What was known of a trial before it continued stays in the table, the CSV file and the choice of the best one.
 #[test]
 fn a_trial_that_fails_when_it_continues_keeps_its_value() {

@@ -8,7 +8,7 @@ use dlrun::observe::monitor::{
     GpuCondition, GpuError, GpuReader, GpuReport, GpuState, GpuWatch, Nvml, WatchPace,
     allocated_gpus,
 };
-use dlrun::record::{EventKind, GpuFacts, GpuReading, GpuUsage};
+use dlrun::record::{EventKind, GpuFacts, GpuPlace, GpuReading, GpuUsage};
 
 use crate::support::{FakeNvml, wait_for, wait_for_some};
 
@@ -24,6 +24,7 @@ fn gpu(uuid: &str, minor: u32) -> String {
          mig 0
          power_limit 400000
          clock_max 1410
+         nvlinks 11 12
          memory {} {} {}
          utilisation 55 20
          power 301500
@@ -114,6 +115,7 @@ fn two_gpus_show_all_that_they_are_and_do() {
         gpu("GPU-1", 1)
     ));
     let nvml = fake.open().expect("it loads");
+    let devices = nvml.devices();
     let facts = GpuFacts {
         uuid: "GPU-1".into(),
         name: "NVIDIA A100-SXM4-40GB".into(),
@@ -125,8 +127,12 @@ fn two_gpus_show_all_that_they_are_and_do() {
         mig: Some(false),
         parent: None,
         driver: Some("550.54.15".into()),
+        // Where it lies is asked of this machine.
+        place: GpuPlace {
+            nvlinks: Some(11),
+            ..devices[1].place.clone()
+        },
     };
-    let devices = nvml.devices();
     assert_eq!((devices.len(), &*devices[1]), (2, &facts));
     let second = wait_for_some("events to be registered", || {
         Some(nvml.read("GPU-1").expect("it answers"))

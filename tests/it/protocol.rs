@@ -13,7 +13,7 @@ use dlrun::observe::protocol::{
     encode,
 };
 use dlrun::record::{
-    Epoch, Event, EventKind, ExitStatus, Gap, GpuFacts, GpuReading, GpuUsage, HostFacts,
+    Epoch, Event, EventKind, ExitStatus, Gap, GpuFacts, GpuPlace, GpuReading, GpuUsage, HostFacts,
     MAX_SEGMENT_BYTES, MeasureKey, Missing, NodeRecord, NodeState, ProcessReading, Progress,
     RunRecord, Sample, Scope, StepMark, Throughput, Usage, WatcherCost,
 };
@@ -62,6 +62,7 @@ fn facts() -> GpuFacts {
         mig: Some(false),
         parent: None,
         driver: Some("570.86.15".to_owned()),
+        place: GpuPlace::default(),
     }
 }
 

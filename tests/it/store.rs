@@ -680,7 +680,7 @@ fn a_newer_database_is_refused_untouched() {
         error.kind == StoreFault::Newer
             && error
                 .to_string()
-                .ends_with("99, and this dlrun knows up to 14"),
+                .ends_with("99, and this dlrun knows up to 15"),
         "{error}"
     );
     assert_eq!(fs::read(&path).expect("read"), bytes);

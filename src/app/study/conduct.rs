@@ -19,7 +19,7 @@ use crate::foundation::private::if_there;
 use crate::foundation::units::{counted, display_seconds};
 use crate::job::{JobState, RunId};
 use crate::learn::bench::{Cell, Entry, Journal, Settled, Slot, TRIES};
-use crate::record::{NodeState, Progress};
+use crate::record::{NodeRecord, NodeState, Progress};
 
 /// Pauses between two questions to a scheduler, from the last hand-over on.
 const FIRST_PAUSE: Duration = Duration::from_secs(1);
@@ -91,7 +91,8 @@ pub(crate) trait Work {
     fn is_given_up(&mut self, _slot: Slot, _progress: &Progress) -> Result<bool, Error> {
         Ok(false)
     }
-    fn outcome(&self, slot: Slot, tracked: &Tracked) -> Self::Outcome;
+    /// What one came to. `earlier`: what the attempts before its newest left, the newest of them first.
+    fn outcome(&self, slot: Slot, tracked: &Tracked, earlier: &[NodeRecord]) -> Self::Outcome;
     fn lost(&self, why: &str) -> Self::Outcome;
     /// What a run is called, and what it came to.
     fn label(&self, slot: Slot) -> String;
@@ -212,7 +213,7 @@ impl<'a, W: Work> Conductor<'a, W> {
                 continue;
             }
             if self.poll()? {
-                hopeless = hopeless || self.is_hopeless();
+                hopeless = self.is_hopeless();
                 pause = self.first_pause();
             } else if !self.is_local() {
                 pause = pause.mul_f64(1.3).min(LONGEST_PAUSE);
@@ -305,7 +306,10 @@ impl<'a, W: Work> Conductor<'a, W> {
         };
         let outcome = match tracked.status.state {
             JobState::Unknown => self.work.lost("its final state is unknown"),
-            _ => self.work.outcome(flight.slot, tracked),
+            _ => {
+                let earlier = self.earlier(tracked);
+                self.work.outcome(flight.slot, tracked, &earlier)
+            }
         };
         let (slot, at_ms) = (flight.slot, now_ms());
         // From start to end, as tables have it; if that is unknown, with the time in the queue.
@@ -325,6 +329,21 @@ impl<'a, W: Work> Conductor<'a, W> {
         self.display
             .line(&self.end_line(slot, &run_id, &outcome, took));
         Ok(())
+    }
+
+    /// What the attempts of a run before its newest left, the newest of them first.
+    fn earlier(&self, tracked: &Tracked) -> Vec<NodeRecord> {
+        let is_continued = tracked.all_starts.is_some();
+        let run = self.tracker.state.run(&tracked.record.run_id).ok();
+        let Some(run) = run.filter(|_| is_continued) else {
+            return Vec::new();
+        };
+        let newest = tracked.reading.attempt;
+        let attempts = run.attempts().unwrap_or_default().into_iter().rev();
+        let before = attempts.filter(|attempt| Some(*attempt) != newest);
+        before
+            .flat_map(|attempt| run.outcome(attempt).outcome.nodes)
+            .collect()
     }
 
     /// A line that stays: which run of how many, what it is, what it came to.

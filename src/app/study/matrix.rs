@@ -143,7 +143,12 @@ impl Work for MatrixWork<'_> {
         self.queue.push_back(slot);
     }
 
-    fn outcome(&self, _slot: Slot, tracked: &Tracked) -> Measured {
+    fn outcome(
+        &self,
+        _slot: Slot,
+        tracked: &Tracked,
+        _earlier: &[crate::record::NodeRecord],
+    ) -> Measured {
         let nodes = &tracked.reading.outcome.nodes;
         Measured::new(&tracked.record, &tracked.status, nodes, self.matrix.warm_up)
     }

@@ -14,8 +14,8 @@ use crate::foundation::diagnostic::Problem;
 use crate::job::{JobState, SchedulerKind};
 use crate::learn::bench::{Entry, Journal, Settled, Slot};
 use crate::learn::sweep::{
-    Note, Outcome, Promotion, Sampler, Stopping, Study, Sweep, Values, first_start, parse_kept,
-    trial_of, value_at,
+    Note, Outcome, Promotion, Sampler, Stopping, Study, Sweep, Values, first_start, measured_value,
+    parse_kept, trial_of, value_at,
 };
 use crate::record::{Checkpoint, NodeRecord, Progress};
 
@@ -319,7 +319,7 @@ impl Work for SweepWork<'_> {
         Some(Duration::from_secs(wait.0))
     }
 
-    fn outcome(&self, slot: Slot, tracked: &Tracked) -> Outcome {
+    fn outcome(&self, slot: Slot, tracked: &Tracked, earlier: &[NodeRecord]) -> Outcome {
         let mut nodes = tracked.reading.outcome.nodes.clone();
         // All trials of a tuning are judged by as many epochs, however late their end came.
         if let Some(tune) = self.sweep.tune.as_ref().filter(|tune| !tune.by_steps) {
@@ -340,17 +340,36 @@ impl Work for SweepWork<'_> {
             }
         };
         let stopped = (stopped_at, self.sweep.stop_wait.is_some());
-        let mut outcome = Outcome::new(&tracked.status, nodes, &self.sweep.metric, stopped);
+        let metric = &self.sweep.metric;
+        let mut outcome = Outcome::new(
+            (&tracked.status, tracked.all_starts),
+            nodes,
+            metric,
+            stopped,
+        );
+        let tries = self.dir.journal.journal.tries(slot);
+        let lost = tries
+            .iter()
+            .rev()
+            .find_map(|one| one.measured.as_ref()?.value);
+        // The first start of a trial that is tried again begins from nothing.
+        let lost = lost.filter(|_| self.promotion(slot).is_some());
+        let before = measured_value(earlier, metric, None).or(lost);
+        outcome = outcome.with_value_before(nodes, before.filter(|value| value.is_finite()));
         let rung = self.sweep.rungs().get(slot.repeat as usize).copied();
         if let Some(epochs) = rung.filter(|epochs| Some(*epochs) < self.sweep.epochs) {
             let attempt = tracked.reading.outcome.attempt.as_ref();
             let end = attempt.and_then(|attempt| attempt.end.as_ref());
             // One that lay there before is of another training. A second attempt or try may have had nothing left to write.
-            let first = self.dir.journal.journal.tries(slot).first();
-            let since_ms = first.map_or(tracked.record.submitted_at_ms, |first| first.begun_at_ms);
+            let since_ms = tries
+                .first()
+                .map_or(tracked.record.submitted_at_ms, |first| first.begun_at_ms);
             let is_new = |its: &&Checkpoint| {
                 end.is_some_and(|end| end.advanced) || its.modified_ms > since_ms
             };
+            if outcome.failure.is_none() && end.is_none() {
+                return self.lost("its end is not recorded, and so not its checkpoint");
+            }
             let checkpoint = end.and_then(|end| end.checkpoint.as_ref()).filter(is_new);
             outcome = outcome.paused(epochs, checkpoint.map(|its| its.path.clone()));
         }

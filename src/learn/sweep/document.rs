@@ -392,14 +392,6 @@ pub(super) fn unused(space: &[Parameter], base: &Document, faults: &mut Vec<Prob
     }
 }
 
-/// Whether a key of a table, or of a table in it, has this name.
-fn holds(table: &toml::Table, name: &str) -> bool {
-    let is_it = |(key, value): (&String, &Value)| {
-        key == name || value.as_table().is_some_and(|inner| holds(inner, name))
-    };
-    table.iter().any(is_it)
-}
-
 impl Sweep {
     /// The table of its file, and the verb: `sweep` or `tune`.
     #[must_use]
@@ -553,14 +545,15 @@ impl Sweep {
         )
     }
 
-    /// Whether `{{trial}}` is a parameter or key of the user's, and not the number of the trial. A tuning has no numbers.
+    /// Whether `{{trial}}` is a parameter or variable of the user's, and not the number of the trial. A tuning has no numbers.
     fn has_own_trial(&self) -> bool {
-        let is_free = self.stop != StopRule::Promotion;
+        let env = self.base.values.get("run").and_then(|run| run.get("env"));
+        let is_set = env.is_some_and(|env| env.get("trial").is_some());
         let is_searched = self
             .space
             .iter()
             .any(|parameter| parameter.short == "trial");
-        self.tune.is_some() || is_searched || (is_free && holds(&self.base.values, "trial"))
+        self.tune.is_some() || is_searched || (is_set && self.stop != StopRule::Promotion)
     }
 
     /// `lr=0.01 optimizer=sgd`.

@@ -6,7 +6,7 @@ use super::document::{EPOCH_SECONDS, Metric, STEP_SECONDS, WALL_SECONDS};
 use crate::foundation::units::counted;
 use crate::job::JobState;
 use crate::learn::bench::Settled;
-use crate::record::{NodeRecord, Progress, Status};
+use crate::record::{AllStarts, NodeRecord, Progress, Status};
 
 /// What a trial came to.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
@@ -62,13 +62,14 @@ impl Outcome {
     /// Out of what a run left behind. `stopped_at`: it was given up after this epoch, and asked to end by itself or cancelled.
     #[must_use]
     pub fn new(
-        status: &Status,
+        (status, all_starts): (&Status, Option<AllStarts>),
         nodes: &[NodeRecord],
         metric: &Metric,
         (stopped_at, is_asked): (Option<u64>, bool),
     ) -> Self {
         let span = status.started_at_ms.zip(status.ended_at_ms);
-        let seconds = span.map(|(from, to)| to.saturating_sub(from) as f64 / 1e3);
+        let span = span.map(|(from, to)| to.saturating_sub(from) as f64 / 1e3);
+        let seconds = all_starts.map(|all| all.ran_seconds).or(span);
         let showing = nodes
             .iter()
             .find(|node| value_of(&node.progress, metric).is_some());
@@ -97,13 +98,26 @@ impl Outcome {
             state: status.state,
             value: value.filter(|value| value.is_finite()),
             second_value: None,
-            epochs: progress.map_or(0, |progress| progress.epochs_completed),
+            epochs: all_starts
+                .and_then(|all| all.epochs)
+                .unwrap_or_else(|| progress.map_or(0, |progress| progress.epochs_completed)),
             wall_seconds: seconds,
             node_hours: seconds.map(|seconds| seconds * nodes.len().max(1) as f64 / 3600.0),
             failure,
             stopped_at,
             checkpoint: None,
         }
+    }
+
+    /// With the value that was known before, where nothing was left to train: its end came after the checkpoint of its last epoch.
+    #[must_use]
+    pub fn with_value_before(mut self, nodes: &[NodeRecord], before: Option<f64>) -> Self {
+        let has_trained = nodes.iter().any(|node| node.progress.epochs_completed > 0);
+        if self.state == JobState::Completed && self.value.is_none() && !has_trained {
+            self.failure = self.failure.filter(|_| before.is_none());
+            self.value = before;
+        }
+        self
     }
 
     /// As that of a start that ends after `epochs`, before the training does, with its newest checkpoint.
@@ -154,7 +168,7 @@ impl Outcome {
 }
 
 /// A metric at the end of a run; NaN: it was no finite number.
-fn measured_value(nodes: &[NodeRecord], metric: &Metric, seconds: Option<f64>) -> Option<f64> {
+pub fn measured_value(nodes: &[NodeRecord], metric: &Metric, seconds: Option<f64>) -> Option<f64> {
     if metric.name == WALL_SECONDS {
         return seconds;
     }

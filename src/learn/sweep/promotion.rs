@@ -2,6 +2,7 @@
 //! as far continue from their checkpoints, for `eta` times as many epochs in all, and so on.
 
 use super::document::Sweep;
+use super::outcome::Outcome;
 use super::start::{Promotion, first_start};
 use super::study::Study;
 use crate::learn::bench::{Settled, Slot};
@@ -33,31 +34,40 @@ impl Sweep {
             let mut reached = self.reached(study, next - 1);
             let share = (reached.len() / eta).max(least);
             reached.sort_by(|one, other| one.0.total_cmp(&other.0).then(one.1.cmp(&other.1)));
-            let best = reached.into_iter().take(share);
-            let mut left = best.filter(|(_, number, _)| study.promotions(*number).len() < next);
+            let best = reached
+                .into_iter()
+                .filter(|(_, number, _)| !is_gone(study, *number, next));
+            let mut left = best
+                .take(share)
+                .filter(|(_, number, _)| study.promotions(*number).len() < next);
             let (_, number, from) = left.find(|(.., from)| from.is_some())?;
             let (epochs, from) = (*epochs, from?.to_owned());
             Some((number, Promotion { epochs, from }))
         })
     }
 
-    /// The trials that reached a rung, or failed on the way to it: cost, number, and the checkpoint of those that may continue. One
-    /// whose start beyond the rung was cancelled or lost its nodes leaves its place to another.
+    /// The trials that reached a rung, or failed on the way to it: cost, number, and the checkpoint of those that may continue.
     fn reached<'s>(&self, study: &'s Study, rung: usize) -> Vec<(f64, usize, Option<&'s str>)> {
-        let repeat = u32::try_from(rung).unwrap_or(u32::MAX);
         let outcome = |number: usize| {
-            let of = |repeat: u32| {
-                let first = first_start(number);
-                study.outcome(Slot { repeat, ..first })
-            };
-            let is_gone = of(repeat.saturating_add(1)).is_some_and(|next| !next.counts());
-            let outcome = of(repeat).filter(|outcome| outcome.counts() && !is_gone)?;
+            let outcome = at_rung(study, number, rung).filter(|outcome| outcome.counts())?;
             let value = outcome.learned();
             let from = outcome.checkpoint.as_deref().filter(|_| value.is_some());
             Some((self.metric.cost(value.unwrap_or(f64::NAN)), number, from))
         };
         study.numbers().filter_map(outcome).collect()
     }
+}
+
+/// What the start of a trial up to a rung came to.
+fn at_rung(study: &Study, number: usize, rung: usize) -> Option<&Outcome> {
+    let repeat = u32::try_from(rung).unwrap_or(u32::MAX);
+    let first = first_start(number);
+    study.outcome(Slot { repeat, ..first })
+}
+
+/// One whose start up to a rung was cancelled or lost its nodes leaves its place to another.
+fn is_gone(study: &Study, number: usize, rung: usize) -> bool {
+    at_rung(study, number, rung).is_some_and(|outcome| !outcome.counts())
 }
 
 #[cfg(test)]
@@ -227,6 +237,29 @@ mod tests {
         assert_eq!(promote(&sweep, &mut study, true), None);
     }
 
+    /// The share of a rung that continues does not shrink with one that was cancelled.
+    #[test]
+    fn of_nine_another_continues_for_one_that_was_cancelled() {
+        let sweep = parse(SWEEP, "stem").expect("valid");
+        let mut study = Study::default();
+        for trial in 0..9 {
+            over(&mut study, trial, Some(trial as f64));
+        }
+        for trial in 0..3 {
+            assert_eq!(promote(&sweep, &mut study, false), Some((trial, 3)));
+        }
+        assert_eq!(promote(&sweep, &mut study, false), None);
+        let cancelled = Outcome {
+            state: JobState::Cancelled,
+            wall_seconds: Some(1.0),
+            failure: Some("cancelled".to_owned()),
+            ..Outcome::default()
+        };
+        ended(&mut study, 1, 200, cancelled);
+        assert_eq!(promote(&sweep, &mut study, false), Some((3, 3)));
+        assert_eq!(promote(&sweep, &mut study, false), None);
+    }
+
     #[test]
     fn one_whose_loss_is_no_number_any_more_is_the_worst() {
         let sweep = parse(SWEEP, "stem").expect("valid");
@@ -251,10 +284,14 @@ mod tests {
             over(&mut study, trial, None);
         }
         over(&mut study, 1, None);
-        assert_eq!(
-            sweep.next_promotion(&study, true).map(|(trial, _)| trial),
-            Some(0)
-        );
+        // All that is known is over, and one more is due.
+        assert_eq!(sweep.runs(&study), (10, 11));
+        assert_eq!(promote(&sweep, &mut study, true), Some((0, 3)));
+        over(&mut study, 0, None);
+        assert_eq!(sweep.runs(&study), (11, 12));
+        assert_eq!(promote(&sweep, &mut study, true), Some((2, 3)));
+        over(&mut study, 2, None);
+        assert_eq!(sweep.runs(&study), (12, 12));
     }
 
     #[test]
@@ -295,6 +332,11 @@ mod tests {
         assert!(
             one.contains("its own checkpoints, by each pattern"),
             "{one}"
+        );
+        let resumed = faults("[resume]", "[resume]\ncommand = [\"train\", \"--more\"]");
+        assert!(
+            resumed.contains("`resume.command` has to give"),
+            "{resumed}"
         );
         let searched = faults("vars.lr = {", "vars.trial = [1, 2]\nvars.lr = {");
         assert!(searched.contains("cannot be searched"), "{searched}");

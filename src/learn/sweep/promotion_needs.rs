@@ -22,6 +22,8 @@ pub(super) fn check_promotion(
         let is_it = |known: &String| known.rsplit('.').next() == Some(name);
         names.iter().any(is_it)
     };
+    let is_given =
+        |table: &str| names(at(table, "command"), "epochs") || names(at("run", "env"), "epochs");
     let patterns = at("resume", "checkpoints").and_then(Value::as_array);
     let is_own = |pattern: &Value| names(Some(pattern), "trial");
     let is_searched = |one: &Parameter| one.name == "workload.epochs" || one.short == "trial";
@@ -32,11 +34,14 @@ pub(super) fn check_promotion(
             "add: [workload]\n        epochs = 27",
         ),
         (
-            !["command", "env"]
-                .iter()
-                .any(|key| names(at("run", key), "epochs")),
+            !is_given("run"),
             "the program has to be given the epochs after which it ends",
             "write {{epochs}} in run.command or run.env",
+        ),
+        (
+            at("resume", "command").is_some() && !is_given("resume"),
+            "`resume.command` has to give the program the epochs after which it ends too",
+            "write {{epochs}} in resume.command",
         ),
         (
             !patterns.is_some_and(|patterns| patterns.iter().all(is_own)),

@@ -93,12 +93,9 @@ impl Sweep {
         };
         let later: Vec<Slot> = study.later_starts().collect();
         let later_over = later.iter().filter(is_done).count();
-        let has_more =
-            over < trials || later_over < later.len() || self.next_promotion(study, true).is_some();
-        let later_likely = if has_more {
-            self.promotions_likely()
-        } else {
-            0
+        let later_likely = match over < trials || later_over < later.len() {
+            true => self.promotions_likely(),
+            false => later.len() + usize::from(self.next_promotion(study, true).is_some()),
         };
         (
             over + pairs.iter().filter(is_done).count() + later_over,

@@ -228,15 +228,20 @@ impl Study {
         let starts = (0..=last.repeat).map(|repeat| Slot { repeat, ..last });
         let tries = starts.flat_map(|start| self.journal.tries(start));
         let outcomes = tries.filter_map(|one| one.measured.as_ref());
-        let sum = outcomes.fold(Spent::default(), |sum, outcome| Spent {
-            epochs: sum.epochs + outcome.epochs,
-            wall_seconds: sum.wall_seconds + outcome.wall_seconds.unwrap_or(0.0),
-            node_hours: sum.node_hours + outcome.node_hours.unwrap_or(0.0),
+        let sum = |one: Option<f64>, other: Option<f64>| match (one, other) {
+            (Some(one), Some(other)) => Some(one + other),
+            (one, other) => one.or(other),
+        };
+        let spent = outcomes.fold(Spent::default(), |spent, outcome| Spent {
+            epochs: spent.epochs + outcome.epochs,
+            wall_seconds: sum(spent.wall_seconds, outcome.wall_seconds),
+            node_hours: sum(spent.node_hours, outcome.node_hours),
         });
         // They are known to the millisecond.
+        let rounded = |seconds: f64| (seconds * 1e3).round() / 1e3;
         Spent {
-            wall_seconds: (sum.wall_seconds * 1e3).round() / 1e3,
-            ..sum
+            wall_seconds: spent.wall_seconds.map(rounded),
+            ..spent
         }
     }
 

@@ -31,10 +31,10 @@ pub struct Trial<'a> {
 pub struct Spent {
     /// Epochs that ended, those that were trained twice twice.
     pub epochs: u64,
-    /// From start to end, in seconds.
-    pub wall_seconds: f64,
-    /// Nodes times time, in hours.
-    pub node_hours: f64,
+    /// From start to end, in seconds; null: none has a time.
+    pub wall_seconds: Option<f64>,
+    /// Nodes times time, in hours; null likewise.
+    pub node_hours: Option<f64>,
 }
 
 /// How a trial continues, or failed to.

@@ -4,12 +4,13 @@ use rusqlite::{Connection, Transaction, TransactionBehavior};
 
 /// What brings a database up to each version, in their order; an empty one gets all. dlrun 0.1 wrote version 8. A released version is
 /// never changed.
-const VERSIONS: [(i32, &str); 5] = [
+const VERSIONS: [(i32, &str); 6] = [
     (8, include_str!("schema-8.sql")),
     (11, include_str!("schema-11.sql")),
     (12, include_str!("schema-12.sql")),
     (13, include_str!("schema-13.sql")),
     (14, include_str!("schema-14.sql")),
+    (15, include_str!("schema-15.sql")),
 ];
 
 /// `dlrn`: distinguishes our databases from others.

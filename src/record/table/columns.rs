@@ -498,6 +498,12 @@ columns! {
         parent: Optional NAME;
         /// Version of the driver.
         driver: Optional NAME;
+        /// The NUMA node that it lies at.
+        numa_node: Optional WHOLE;
+        /// The CPUs of the machine that are near it, as the kernel lists them.
+        near_cpus: Optional TEXT;
+        /// Its active NVLinks.
+        nvlinks: Optional WHOLE;
         /// Readings taken.
         readings: Always WHOLE;
         /// Mean utilisation; from GPM if NVML reports none (MIG).

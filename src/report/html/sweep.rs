@@ -351,14 +351,10 @@ fn all(html: &mut Html, sweep: &Sweep, trials: &[Trial<'_>], reports: &BTreeMap<
             let second = outcome.and_then(|outcome| outcome.second_value);
             row.push(or_unknown(second, short));
         }
-        row.push(or_unknown(
-            outcome.map(|outcome| outcome.epochs),
-            |epochs| epochs.to_string(),
-        ));
-        row.push(or_unknown(
-            outcome.and_then(|outcome| outcome.wall_seconds),
-            duration,
-        ));
+        row.push(or_unknown(outcome.map(|_| trial.spent.epochs), |epochs| {
+            epochs.to_string()
+        }));
+        row.push(or_unknown(trial.spent.wall_seconds, duration));
         row.extend(
             sweep
                 .space

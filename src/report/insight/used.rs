@@ -6,6 +6,7 @@ use super::sampled::{GpuWindow, Sampled, Spread};
 use super::threshold::{GPU_IDLE_SECONDS, GPU_IDLE_SHARE};
 use super::unlike::effective_cpus;
 use super::{Compared, NodeView, Request, RunView, mean, real};
+use crate::foundation::cpu_list::share_one;
 use crate::record::{GpuUsage, NodeRecord};
 
 /// How a run used one GPU.
@@ -43,6 +44,10 @@ pub struct GpuUsed {
     pub is_idle: bool,
     /// XID errors.
     pub xid_errors: u64,
+    /// The CPUs of the machine that are near it, as the kernel lists them.
+    pub near_cpus: Option<String>,
+    /// Whether none of the run's CPUs is among these; `None`: one of both is unknown.
+    pub is_far: Option<bool>,
 }
 
 /// What a run used on one node.
@@ -185,6 +190,10 @@ fn gpu_used(gpu: &GpuUsage, record: &NodeRecord, sampled: Option<&Sampled>) -> G
         .or(gpu.utilisation_mean_percent)
         .is_some_and(|busy| busy < 1.0);
     let no_process = gpu.idle_seconds * 100.0 >= GPU_IDLE_SHARE * wall;
+    let (near, had) = (
+        gpu.gpu.place.near_cpus.as_deref(),
+        record.conditions.affinity.as_deref(),
+    );
     GpuUsed {
         uuid: gpu.gpu.uuid.clone(),
         name: gpu.gpu.name.clone(),
@@ -202,6 +211,10 @@ fn gpu_used(gpu: &GpuUsage, record: &NodeRecord, sampled: Option<&Sampled>) -> G
         idle_seconds: gpu.idle_seconds,
         is_idle: never_busy && no_process && wall >= GPU_IDLE_SECONDS,
         xid_errors: gpu.xid_errors,
+        near_cpus: near.map(str::to_owned),
+        is_far: near
+            .zip(had)
+            .and_then(|(near, had)| Some(!share_one(near, had)?)),
     }
 }
 

@@ -355,6 +355,39 @@ fn a_run_that_was_cut_off_is_told_how_long_it_needs() {
 }
 
 #[test]
+fn gpus_far_from_the_cpus_of_the_run_are_named() {
+    let with = |near: &[Option<&str>], had: &str| {
+        let load = Load::new(7.0, 50 * GIB).gpus(&vec![Some(97); near.len()]);
+        let mut case = Case::new(HOUR, &load);
+        let record = case.record();
+        record.conditions.affinity = Some(had.to_owned());
+        for (gpu, near) in record.gpus.iter_mut().zip(near) {
+            gpu.gpu.place.near_cpus = near.map(str::to_owned);
+        }
+        case.insight()
+    };
+    let text = |insight: &dlrun::report::insight::Insight| {
+        let mut advice = insight.advice.iter();
+        let found = advice.find(|advice| advice.kind == AdviceKind::GpuCpus);
+        found.map(|advice| advice.text.clone()).unwrap_or_default()
+    };
+    let far = text(&with(&[Some("0-31"), Some("32-63")], "0-7"));
+    assert!(
+        far.starts_with(
+            "a GPU that worked is near CPUs 32-63 of n1, and the run had none of these"
+        ),
+        "{far}"
+    );
+    for (near, had) in [
+        (vec![Some("0-31"), Some("32-63")], "0-7,40"),
+        (vec![None, Some("0-63")], "0-7"),
+        (vec![Some("")], "0-7"),
+    ] {
+        assert_eq!(text(&with(&near, had)), "", "{near:?} {had}");
+    }
+}
+
+#[test]
 fn gpus_that_nobody_used_are_given_back() {
     let load = Load::new(7.0, 50 * GIB);
     let with = |gpus: &[Option<u64>], asked: &str| {

@@ -341,14 +341,10 @@ fn shown(sweep: &Sweep, study: &Study, trials: &[Trial<'_>], tuned: Option<&Spee
         ];
         let first = first.into_iter().chain(second);
         let spent = outcome.map(|_| trial.spent);
-        let seconds = spent.map(|spent| spent.wall_seconds);
+        let seconds = spent.and_then(|spent| spent.wall_seconds);
         let cost = [
             or_dash(spent.map(|spent| spent.epochs)),
-            or_dash(
-                seconds
-                    .filter(|seconds| *seconds > 0.0)
-                    .map(display_seconds),
-            ),
+            or_dash(seconds.map(display_seconds)),
         ];
         let values = sweep
             .space
@@ -410,8 +406,8 @@ fn csv(sweep: &Sweep, study: &Study) -> String {
             (trial.number + 1).to_string(),
             number(outcome.value),
             spent.map_or_else(String::new, |spent| spent.epochs.to_string()),
-            number(spent.map(|spent| spent.wall_seconds)),
-            number(spent.map(|spent| spent.node_hours)),
+            number(spent.and_then(|spent| spent.wall_seconds)),
+            number(spent.and_then(|spent| spent.node_hours)),
             outcome
                 .stopped_at
                 .map_or_else(String::new, |epoch| epoch.to_string()),

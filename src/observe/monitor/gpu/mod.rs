@@ -6,6 +6,7 @@
 
 mod allocation;
 mod nvml;
+mod place;
 mod reader;
 mod share;
 mod watch;

@@ -1,6 +1,7 @@
 //! GPUs: those that nobody used, those that are half empty, those that were held down.
 
 use super::{Advice, AdviceKind, Case, NodeUsed, Request, real};
+use crate::job::SchedulerKind;
 
 pub(super) fn rule(case: &Case<'_>) -> Option<Advice> {
     let idle = case.used.gpus_idle;
@@ -53,4 +54,38 @@ pub(super) fn rule(case: &Case<'_>) -> Option<Advice> {
         Some(line) => advice.pasting("resources", line).saving(Some(0.0)),
         None => advice,
     })
+}
+
+/// GPUs that worked, and of which no near CPU was the run's.
+pub(super) fn far(case: &Case<'_>) -> Option<Advice> {
+    case.enough()?;
+    let of_node = |node: &NodeUsed| {
+        let far = node
+            .gpus
+            .iter()
+            .filter(|gpu| gpu.is_far == Some(true) && !gpu.is_idle);
+        let far: Vec<_> = far.collect();
+        Some((
+            node.node.clone(),
+            far.len(),
+            far.first()?.near_cpus.clone()?,
+        ))
+    };
+    let (node, count, near) = case.nodes().iter().find_map(of_node)?;
+    let what = match count {
+        1 => "a GPU that worked is".to_owned(),
+        more => format!("{more} GPUs that worked are"),
+    };
+    let mut text = format!(
+        "{what} near CPUs {near} of {node}, and the run had none of these: what it sends to them crosses the machine"
+    );
+    if case.view.run.scheduler == SchedulerKind::Slurm {
+        text.push_str("; `directives = [\"--gres-flags=enforce-binding\"]` in `[scheduler]` asks Slurm for CPUs near the GPUs");
+    }
+    let all: usize = case.nodes().iter().map(|node| node.gpus.len()).sum();
+    let rests_on = [
+        ("gpus_far", real(count as u64)),
+        ("gpus_allocated", real(all as u64)),
+    ];
+    Some(Advice::new(AdviceKind::GpuCpus, text, &rests_on))
 }

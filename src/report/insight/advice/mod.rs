@@ -30,6 +30,8 @@ named_enum! {
         Cpus = "cpus",
         /// `resources.gpus_per_node`.
         Gpus = "gpus",
+        /// CPUs that are far from the GPUs.
+        GpuCpus = "gpu_cpus",
         /// `storage.prefer`.
         Storage = "storage",
         /// Processes or threads that prepare the data.
@@ -195,11 +197,12 @@ pub(super) fn enough_to_limit(used: &Used) -> Result<(), String> {
 
 /// All advice for the run.
 pub(super) fn advise(case: &Case<'_>) -> Vec<Advice> {
-    let rules: [fn(&Case<'_>) -> Option<Advice>; 6] = [
+    let rules: [fn(&Case<'_>) -> Option<Advice>; 7] = [
         walltime::rule,
         memory::rule,
         cpus::rule,
         gpus::rule,
+        gpus::far,
         program::storage,
         program::workers,
     ];

@@ -17,14 +17,18 @@ use nvml_wrapper::enum_wrappers::device::Clock;
 use nvml_wrapper::error::NvmlError;
 use tracing::debug;
 
+use super::place::place;
 use super::{GpuError, GpuRead, GpuReader, GpuXid};
-use crate::record::GpuFacts;
+use crate::record::{GpuFacts, GpuPlace};
 use device::{Device, Handle, Kind};
 use events::XidWatch;
 use raw::error_of;
 
 /// Where the dynamic linker finds the library of the loaded driver.
 const LIBRARY: &str = "libnvidia-ml.so.1";
+
+/// `NVML_NVLINK_MAX_LINKS`.
+const MOST_NVLINKS: u32 = 18;
 
 /// NVML, initialised. Dropping it waits for up to two seconds for its thread of events: only after the last of a
 /// process is gone does another find lost GPUs again.
@@ -129,10 +133,12 @@ fn look_at(
 ) -> Result<Vec<Device>, NvmlError> {
     let uuid = device.uuid()?;
     let mig = device.mig_mode().ok().map(|mode| mode.current == 1);
+    let pci_bus_id = device.pci_info().ok().map(|pci| pci.bus_id);
+    let lies = pci_bus_id.as_deref().map(|id| place(id, Path::new("/sys")));
     let facts = GpuFacts {
         name: device.name().unwrap_or_default(),
         minor: device.minor_number().ok(),
-        pci_bus_id: device.pci_info().ok().map(|pci| pci.bus_id),
+        pci_bus_id,
         mem_total_bytes: device.memory_info().ok().map(|memory| memory.total),
         power_limit_watts: device
             .enforced_power_limit()
@@ -142,6 +148,10 @@ fn look_at(
         mig,
         parent: None,
         driver: driver.map(str::to_owned),
+        place: GpuPlace {
+            nvlinks: active_nvlinks(device),
+            ..lies.unwrap_or_default()
+        },
         uuid,
     };
     let gpm = device.gpm_support().unwrap_or(false);
@@ -157,6 +167,14 @@ fn look_at(
         found.extend(slices.filter_map(|slice| look_at_slice(&slice, device, &facts, gpm)));
     }
     Ok(found)
+}
+
+/// `None`: it has no NVLinks.
+fn active_nvlinks(device: &nvml_wrapper::Device<'_>) -> Option<u32> {
+    let mut links =
+        (0..MOST_NVLINKS).map_while(|link| device.link_wrapper_for(link).is_active().ok());
+    let first = links.next()?;
+    Some(u32::from(first) + links.map(u32::from).sum::<u32>())
 }
 
 fn look_at_slice(
