@@ -99,16 +99,23 @@ fn schema() -> Value {
     verb!(
         "bench run",
         bench::figures::ShownFigures,
-        bench::run::PlannedMatrix
+        bench::run::PlannedMatrix,
+        submit::Submitted
     );
     verb!("bench show", bench::figures::ShownFigures);
     verb!(
         "sweep run",
         sweep::show::ShownSweep,
-        sweep::run::PlannedSweep
+        sweep::run::PlannedSweep,
+        submit::Submitted
     );
     verb!("sweep show", sweep::show::ShownSweep);
-    verb!("tune", sweep::show::ShownSweep, sweep::run::PlannedSweep);
+    verb!(
+        "tune",
+        sweep::show::ShownSweep,
+        sweep::run::PlannedSweep,
+        submit::Submitted
+    );
     verb!("completions", completions::CompletionScript);
     verb!("words", shell_words::Completable);
     verb!("man", man::Page, man::Pages);

@@ -125,6 +125,16 @@ impl<J: Kept> StudyDir<J> {
         })
     }
 
+    /// Writes another file beside the journal.
+    pub(super) fn keep(&self, name: &str, text: &str) -> Result<PathBuf, Error> {
+        self.dir.replace(name, text.as_bytes())?;
+        Ok(self.dir.path().join(name))
+    }
+
+    pub(super) fn journal_path(&self) -> PathBuf {
+        self.dir.path().join(JOURNAL)
+    }
+
     /// What is kept of a matrix of this name, or under this id; of several the one that was begun last. Also its text.
     pub(crate) fn find(session: &Session, wanted: Option<&str>) -> Result<(Self, String), Error> {
         let path = session.existing_state()?.path().join(J::ALL);

@@ -1,12 +1,14 @@
 //! Matrices and sweeps while they run: their state on disk, what each lets run next, and the jobs at work.
 
 mod conduct;
+mod detach;
 mod dir;
 mod matrix;
 mod optuna;
 mod sweep;
 
 pub(crate) use conduct::{Conductor, Source};
+pub(crate) use detach::detach;
 pub(crate) use dir::{BenchDir, StudyDir};
 pub(crate) use matrix::{MatrixWork, begin_matrix, load_cell};
 pub(crate) use optuna::Optuna;

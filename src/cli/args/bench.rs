@@ -98,6 +98,9 @@ pub(crate) struct StudyRun {
     /// Start again; earlier results are kept under another name
     #[arg(long)]
     pub(crate) restart: bool,
+    /// Let a small job run it, so that nobody has to stay logged in; nodes must be able to submit jobs. It continues after its own time limit
+    #[arg(long, value_name = "WALLTIME", num_args = 0..=1, require_equals = true, default_missing_value = "1d", conflicts_with = "dry_run")]
+    pub(crate) detach: Option<String>,
     /// Skip the checks of files and programs, which may be on the nodes only, and of the site
     #[arg(long)]
     pub(crate) no_check: bool,

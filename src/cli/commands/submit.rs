@@ -69,7 +69,11 @@ fn short(run_id: &RunId) -> &str {
     &run_id.as_str()[..6]
 }
 
-fn show_submitted(session: &Session, record: &RunRecord, records: &Path) -> Result<u8, Error> {
+pub(crate) fn show_submitted(
+    session: &Session,
+    record: &RunRecord,
+    records: &Path,
+) -> Result<u8, Error> {
     let answer = Submitted {
         run_id: &record.run_id,
         name: &record.name,

@@ -146,7 +146,7 @@ fn the_best_trials_continue_from_their_checkpoints_as_jobs_of_their_own() {
     assert!(trials.iter().filter(is_first).count() >= 3, "{result}");
 }
 
-/// Nobody has to stay logged in: a sweep is a command, which a job may run.
+/// Nobody has to stay logged in.
 #[test]
 #[ignore = "needs slurmctld: run tests/run"]
 fn a_job_conducts_a_sweep() {
@@ -156,14 +156,19 @@ fn a_job_conducts_a_sweep() {
         .replace("MORTAL", super::MORTAL_NODE)
         .replace("trials = 24", "trials = 6");
     let _ = user.write("branin.toml", &sweep);
-    let command = argv(&[
-        &user.binary().to_string_lossy(),
+    let words = [
+        "--json",
         "sweep",
         "run",
+        "--scheduler",
+        "slurm",
         "branin.toml",
-    ]);
-    let conductor = user.submit(&user.job("search", &command, "memory = \"500MiB\""));
-    assert_eq!(user.wait(&conductor.run), 0, "{}", conductor.text());
+        "--detach=30m",
+    ];
+    let submitted = user.dlrun(&words).result();
+    let conductor = submitted["run_id"].as_str().expect("an id");
+    let ended = user.wait(conductor);
+    assert_eq!(ended, 0, "{}", user.dlrun(&["logs", conductor]).ok());
     let shown = user.dlrun(&["--json", "sweep", "show", "branin"]).result();
     let trials = shown["trials"].as_array().expect("a list");
     let jobs: BTreeSet<&str> = trials

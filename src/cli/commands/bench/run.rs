@@ -10,8 +10,9 @@ use crate::app::exit_of_run::code_of_state;
 use crate::app::job::source::read;
 use crate::app::progress::Display;
 use crate::app::session::Session;
-use crate::app::study::{Conductor, MatrixWork, Source, begin_matrix, load_cell};
+use crate::app::study::{Conductor, MatrixWork, Source, begin_matrix, detach, load_cell};
 use crate::cli::args::BenchRun;
+use crate::cli::commands::submit::show_submitted;
 use crate::cli::table::{fitted, table};
 use crate::job::{ArraySpec, JobState};
 use crate::learn::bench::{Matrix, USUAL_REPEATS, parse};
@@ -48,6 +49,10 @@ pub(crate) fn run(session: &Session, args: &BenchRun) -> Result<u8, Error> {
         size(&matrix, repeats),
         bench.path().display()
     ));
+    if let Some(walltime) = &args.how.detach {
+        let (record, run) = detach(session, bench, walltime)?;
+        return show_submitted(session, &record, run.path());
+    }
     let work = MatrixWork::new(&matrix, &source, &mut bench);
     let went_on = Conductor::new(session, work, matrix.max_jobs)?.run()?;
     let figures = print(session, &matrix, &bench)?;

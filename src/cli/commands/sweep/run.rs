@@ -9,8 +9,11 @@ use crate::app::error::Error;
 use crate::app::exit_of_run::code_of_state;
 use crate::app::job::source::read;
 use crate::app::session::Session;
-use crate::app::study::{Conductor, Optuna, Source, StudyDir, SweepWork, begin_sweep, load_trial};
+use crate::app::study::{
+    Conductor, Optuna, Source, StudyDir, SweepWork, begin_sweep, detach, load_trial,
+};
 use crate::cli::args::{StudyRun, SweepRun, Tune};
+use crate::cli::commands::submit::show_submitted;
 use crate::cli::table::{fitted, table};
 use crate::foundation::diagnostic::Problem;
 use crate::foundation::units::counted;
@@ -86,6 +89,10 @@ fn search(session: &Session, how: &StudyRun, sweep: &Sweep, source: &Source) -> 
         session.note(&format!(
             "nothing is left to run: {runs} finished earlier; {more}begin again with --restart"
         ));
+    }
+    if let Some(walltime) = &how.detach {
+        let (record, run) = detach(session, dir, walltime)?;
+        return show_submitted(session, &record, run.path());
     }
     let work = SweepWork::new(sweep, source, &mut dir, optuna);
     let went_on = Conductor::new(session, work, sweep.max_jobs)?.run()?;
