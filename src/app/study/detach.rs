@@ -1,23 +1,19 @@
 //! A matrix or a sweep that a small job conducts, so that nobody has to stay logged in.
 
 use std::ffi::OsString;
-use std::path::Path;
-
-use toml::{Table, Value};
 
 use super::dir::{Kept, StudyDir};
-use crate::app::error::{Error, Kind, failure};
+use crate::app::error::{Error, failure};
 use crate::app::job::load::{Against, Job, JobRequest};
 use crate::app::job::submit::{new_run_id, submit};
 use crate::app::session::Session;
 use crate::job::SchedulerKind;
+use crate::learn::bench::conductor_job;
 use crate::record::RunRecord;
 use crate::record::rundir::RunDir;
 
 /// Its job file, beside the journal.
 const FILE: &str = "conductor.toml";
-/// A trial may take longer than the job that waits for it.
-const WITHOUT_PROGRESS: i64 = 50;
 
 /// Submits the job that conducts what `dir` keeps: this command without `--detach` and `--restart`. `walltime`: its time limit, after which
 /// it continues by itself.
@@ -48,7 +44,8 @@ pub(crate) fn detach<J: Kept>(
     let name = format!("{}-conductor", dir.header.name);
     let here = text(std::env::current_dir()?.into_os_string())?;
     let journal = dir.journal_path();
-    let file = dir.keep(FILE, &job_file(&name, words, &here, (&journal, walltime))?)?;
+    let text = conductor_job(&name, words, &here, (&journal, walltime));
+    let file = dir.keep(FILE, &text)?;
     // The job is to have the right to write the journal.
     drop(dir);
     let request = JobRequest {
@@ -69,79 +66,22 @@ fn words(given: impl Iterator<Item = OsString>) -> Vec<OsString> {
     given.filter(|word| !is_own(word)).collect()
 }
 
-fn job_file(
-    name: &str,
-    words: Vec<String>,
-    here: &str,
-    (journal, walltime): (&Path, &str),
-) -> Result<String, Error> {
-    let run = [
-        ("command", Value::from(words)),
-        ("workdir", Value::from(here)),
-    ];
-    let resources = [
-        ("cpus_per_task", Value::from(1)),
-        ("memory", Value::from("500MiB")),
-        ("walltime", Value::from(walltime)),
-    ];
-    // Each line of the journal is progress.
-    let resume = [
-        (
-            "checkpoints",
-            Value::from(vec![journal.to_string_lossy().into_owned()]),
-        ),
-        ("without_progress", Value::from(WITHOUT_PROGRESS)),
-    ];
-    let table = |keys: &[(&str, Value)]| {
-        let keys = keys
-            .iter()
-            .map(|(key, value)| ((*key).to_owned(), value.clone()));
-        Value::from(keys.collect::<Table>())
-    };
-    let file = Table::from_iter([
-        ("name".to_owned(), Value::from(name)),
-        ("run".to_owned(), table(&run)),
-        ("resources".to_owned(), table(&resources)),
-        ("resume".to_owned(), table(&resume)),
-    ]);
-    toml::to_string(&file).map_err(|error| Error::new(Kind::Internal, error))
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
 
     #[test]
-    fn the_job_runs_the_same_command_and_is_valid() {
+    fn the_job_runs_the_same_command() {
         let given = [
             "sweep",
             "run",
             "--restart",
-            "a \"b\" $(c).toml",
+            "a.toml",
             "--detach=8h",
             "--max-jobs",
             "4",
         ];
         let words = words(given.into_iter().map(OsString::from));
-        let words: Vec<String> = words.into_iter().flat_map(OsString::into_string).collect();
-        assert_eq!(
-            words,
-            ["sweep", "run", "a \"b\" $(c).toml", "--max-jobs", "4"]
-        );
-        let text = job_file(
-            "s-conductor",
-            words,
-            "/here",
-            (Path::new("/j/journal.jsonl"), "8h"),
-        );
-        let job = crate::job::parse(&text.expect("text")).expect("a job file");
-        let crate::job::Command::Argv(words) = &job.run.command.value else {
-            panic!("words")
-        };
-        assert_eq!(words[2], "a \"b\" $(c).toml");
-        assert_eq!(
-            job.resume.expect("it has the table").value.without_progress,
-            50
-        );
+        assert_eq!(words, ["sweep", "run", "a.toml", "--max-jobs", "4"]);
     }
 }

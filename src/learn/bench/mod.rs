@@ -4,6 +4,7 @@
 
 mod axis;
 mod cell;
+mod conductor;
 mod document;
 mod fill;
 mod journal;
@@ -15,6 +16,7 @@ mod pick;
 pub use axis::{Axis, AxisValue};
 pub(super) use axis::{VARS, path_of, plain};
 pub use cell::Cell;
+pub use conductor::conductor_job;
 pub(super) use document::{Document, shown};
 pub use journal::{Entry, Header, Journal, Lines, Settled, TRIES, Try};
 pub use matrix::{Matrix, parse};

@@ -7,7 +7,7 @@ use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 use serde_json::Value;
 
-use super::cluster::{User, argv, until};
+use super::cluster::{User, until};
 
 /// Branin's function after 27 epochs; its least value is 0.397887.
 const PROGRAM: &str = r#"for e in $(seq 27); do sleep 0.2; awk -v x="$1" -v y="$2" -v e="$e" 'BEGIN {
