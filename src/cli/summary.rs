@@ -320,8 +320,17 @@ fn add_epochs(tracked: &Tracked, rows: &mut Rows) {
         rows.add("epochs", format!("{why} ({planned} are planned)"));
     }
     let metrics = progress.last_metrics.iter().take(6);
-    let metrics = metrics.map(|(name, value)| format!("{name} {value:.4}"));
-    rows.add_list("metrics", &metrics.collect::<Vec<_>>(), ", ");
+    let metrics = metrics.map(|(name, value)| match value.abs() {
+        size if size > 0.0 && size < 1e-3 => format!("{name} {value:.3e}"),
+        _ => format!("{name} {value:.4}"),
+    });
+    let diverged = node.missing.iter().filter_map(|missing| {
+        let name = missing.what.strip_prefix("metric ")?;
+        let is_known = progress.last_metrics.contains_key(name) || name == "throughput";
+        (!is_known).then(|| format!("{name} is not a number"))
+    });
+    let metrics: Vec<String> = metrics.chain(diverged.take(6)).collect();
+    rows.add_list("metrics", &metrics, ", ");
 }
 
 /// One line for each of several nodes.

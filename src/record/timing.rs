@@ -319,7 +319,11 @@ impl Progress {
             .unwrap_or_default();
         let (all, last) = (self.epochs_completed, self.epochs_done());
         if self.restarts == 0 {
-            return format!("{last}{of}");
+            // Numbers that begin beyond the first: a training that continued, of which nobody knows how long it is to be.
+            return match planned {
+                None if last > all => format!("{all}, the last is number {last}"),
+                _ => format!("{last}{of}"),
+            };
         }
         let times = if self.restarts == 1 {
             "once".to_owned()

@@ -60,6 +60,18 @@ fn decimals(size: f64) -> usize {
     }
 }
 
+/// Less than this would lose digits.
+const TINY: f64 = 0.00095;
+
+/// As [`short`], of a figure that may be small and is no remainder: `1.71e-4`.
+pub(super) fn short_or_tiny(value: f64) -> String {
+    let size = value.abs();
+    match size > 0.0 && size < TINY {
+        true => format!("{value:.2e}"),
+        false => short(value),
+    }
+}
+
 /// Three digits, without trailing zeros behind the point.
 pub(super) fn short(value: f64) -> String {
     if !value.is_finite() {

@@ -292,11 +292,18 @@ impl Work for SweepWork<'_> {
         if stopped {
             return Ok(true);
         }
+        // After its last epoch there is nothing to save, and it may be writing its result.
+        let all = progress
+            .epochs_announced
+            .or(self.sweep.epochs.map(u64::from));
+        if all.is_some_and(|all| progress.epochs_done() >= all) {
+            return Ok(false);
+        }
         let due: Vec<(u64, f64)> = self
             .stopping
             .rungs(last)
             // At its end nothing is saved any more.
-            .take_while(|rung| progress.epochs_announced.is_none_or(|all| *rung < all))
+            .take_while(|rung| all.is_none_or(|all| *rung < all))
             .map_while(|rung| Some((rung, value_at(progress, &self.sweep.metric, rung)?)))
             .collect();
         for (epoch, value) in due {
@@ -355,7 +362,8 @@ impl Work for SweepWork<'_> {
         // The first start of a trial that is tried again begins from nothing.
         let lost = lost.filter(|_| self.promotion(slot).is_some());
         let before = measured_value(earlier, metric, None).or(lost);
-        outcome = outcome.with_value_before(nodes, before.filter(|value| value.is_finite()));
+        outcome =
+            outcome.with_value_before(nodes, metric, before.filter(|value| value.is_finite()));
         let rung = self.sweep.rungs().get(slot.repeat as usize).copied();
         if let Some(epochs) = rung.filter(|epochs| Some(*epochs) < self.sweep.epochs) {
             let attempt = tracked.reading.outcome.attempt.as_ref();
@@ -401,8 +409,10 @@ impl Work for SweepWork<'_> {
     }
 
     fn result_text(&self, outcome: &Outcome) -> String {
-        let text = |value: Option<f64>| {
-            value.map_or_else(|| "not a number".to_owned(), |value| format!("{value:.6}"))
+        let text = |value: Option<f64>| match value {
+            None => "not a number".to_owned(),
+            Some(value) if value != 0.0 && value.abs() < 1e-3 => format!("{value:.4e}"),
+            Some(value) => format!("{value:.6}"),
         };
         let value = text(outcome.value);
         let name = &self.sweep.metric.name;

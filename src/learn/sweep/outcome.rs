@@ -109,11 +109,18 @@ impl Outcome {
         }
     }
 
-    /// With the value that was known before, where nothing was left to train: its end came after the checkpoint of its last epoch.
+    /// With the value that was known before, where nothing was left to train, since its end came after the checkpoint of its last epoch,
+    /// or too little to be timed.
     #[must_use]
-    pub fn with_value_before(mut self, nodes: &[NodeRecord], before: Option<f64>) -> Self {
+    pub fn with_value_before(
+        mut self,
+        nodes: &[NodeRecord],
+        metric: &Metric,
+        before: Option<f64>,
+    ) -> Self {
         let has_trained = nodes.iter().any(|node| node.progress.epochs_completed > 0);
-        if self.state == JobState::Completed && self.value.is_none() && !has_trained {
+        let is_left = !has_trained || metric.name == EPOCH_SECONDS;
+        if self.state == JobState::Completed && self.value.is_none() && is_left {
             self.failure = self.failure.filter(|_| before.is_none());
             self.value = before;
         }
@@ -135,7 +142,12 @@ impl Outcome {
     /// `stopped after 3 epochs`; a tuning by steps may have none. One that ended by itself may have trained on for a while.
     #[must_use]
     pub fn stopped_text(&self) -> Option<String> {
-        let epochs = counted(self.stopped_at?, "epoch");
+        // Where the line of an epoch lacks the metric, it is compared later.
+        let stopped_at = match self.checkpoint {
+            Some(_) => self.stopped_at?,
+            None => self.stopped_at?.max(self.epochs),
+        };
+        let epochs = counted(stopped_at, "epoch");
         Some(match self.state {
             _ if self.stopped_at == Some(0) => "stopped early".to_owned(),
             _ if self.checkpoint.is_some() => format!("given {epochs}"),
@@ -188,6 +200,9 @@ fn missing(metric: &Metric, progress: Option<&Progress>) -> String {
         .flat_map(|progress| progress.last_metrics.keys().map(String::as_str))
         .collect();
     match names.is_empty() {
+        _ if metric.name == EPOCH_SECONDS && progress.is_some_and(|it| it.epochs_completed > 0) => {
+            "it has one epoch, and the first one does not count".to_owned()
+        }
         true if [EPOCH_SECONDS, STEP_SECONDS].contains(&metric.name.as_str()) => {
             "its output shows no times of epochs or steps; `dlrun timings OUTPUT` helps to find why"
                 .to_owned()

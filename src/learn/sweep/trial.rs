@@ -67,6 +67,10 @@ impl Trial<'_> {
         };
         let ended = outcome.failure.clone().or_else(|| outcome.stopped_text());
         let ended = ended.unwrap_or_else(|| "completed".to_owned());
+        let ended = match outcome.value.is_none() && outcome.failure.is_none() {
+            true => format!("{ended}, its value is no number"),
+            false => ended,
+        };
         match self.later {
             None => ended,
             Some(its) => format!(
@@ -75,6 +79,19 @@ impl Trial<'_> {
                 its.failure.unwrap_or(its.state)
             ),
         }
+    }
+
+    /// Whether it neither runs nor waits to continue.
+    #[must_use]
+    pub fn is_over(&self) -> bool {
+        self.outcome.is_some() && self.later.is_none_or(|later| later.failure.is_some())
+    }
+
+    /// Whether it was continued, or is being.
+    #[must_use]
+    pub fn is_continued(&self) -> bool {
+        let has_failed = self.later.is_some_and(|later| later.failure.is_some());
+        self.starts - usize::from(has_failed) > 1
     }
 
     /// The state of its last run, in one word.

@@ -87,7 +87,11 @@ fn with_figures<'a>(
     let over =
         validated || scan::holds_any(before, OVER_BEFORE) || scan::starts_with_any(words, OVER);
     if seconds.is_some() || over {
-        return Some(Event::epoch_end(epoch, facts).took(seconds));
+        let first = words.split(|c: char| !c.is_ascii_alphabetic()).next();
+        return Some(Event {
+            evaluates: first.is_some_and(names::is_of_evaluation),
+            ..Event::epoch_end(epoch, facts).took(seconds)
+        });
     }
     (!facts.metrics.is_empty()).then_some(Event::mention(epoch, facts))
 }

@@ -176,6 +176,8 @@ pub(super) struct Event<'a> {
     pub(super) of: Option<u64>,
     /// How long the epoch, or the run, took.
     pub(super) seconds: Option<f64>,
+    /// Whether the line is of the evaluation of an epoch: where another line of the epoch came before, `seconds` are of it alone.
+    pub(super) evaluates: bool,
     pub(super) facts: Facts<'a>,
 }
 
@@ -188,6 +190,7 @@ impl<'a> Event<'a> {
             step: None,
             of: None,
             seconds: None,
+            evaluates: false,
             facts,
         }
     }

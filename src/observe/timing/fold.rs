@@ -68,6 +68,8 @@ pub(super) struct Fold {
     midway: bool,
     /// Whether only an evaluation said that the last epoch is over.
     unsure: bool,
+    /// Lines of the epoch that ended last, if it had no steps.
+    last_lines: u64,
     /// Whether the figures of the line at hand count.
     counts: bool,
     /// When an epoch ended last. Lines that were read at one go have one time.
@@ -89,11 +91,8 @@ impl Fold {
             (true, Some(true)) if !announced_last => Some(EpochNumbering::ZeroBased),
             (true, _) => Some(EpochNumbering::OneBased),
         };
-        if grow_like_a_sum(&progress.epochs) {
-            progress
-                .epochs
-                .iter_mut()
-                .for_each(|epoch| epoch.printed_seconds = None);
+        if grow_like_a_sum(&progress.epochs) || exceed_the_clock(&progress.epochs) {
+            drop_printed(&mut progress.epochs);
         }
         trust_whole_seconds(&mut progress.epochs);
         progress.step_times = self.pace.times();
@@ -158,7 +157,10 @@ impl Fold {
                 if event.step.is_some() {
                     self.mark_step(Some(epoch), event.step, event.of);
                 }
-                self.end(epoch, event.seconds, facts, at_ms);
+                let seconds = event
+                    .seconds
+                    .filter(|_| !(event.evaluates && self.has_line(epoch)));
+                self.end(epoch, seconds, facts, at_ms);
             }
             (Says::EpochOver, _) => self.over(event, at_ms),
             (Says::Validation, _) => {
@@ -299,6 +301,13 @@ impl Fold {
                     self.close(None, at_ms);
                 }
             }
+        }
+    }
+
+    fn has_line(&self, epoch: u64) -> bool {
+        match &self.open {
+            Some(open) => open.epoch == epoch && open.lines > 0,
+            None => self.ended.is_some_and(|ended| ended.epoch == epoch),
         }
     }
 
@@ -485,9 +494,18 @@ impl Fold {
         Some((open.epoch, clock_seconds(open.began_ms, self.seen_ms, None)))
     }
 
-    /// The program ended well: the last epoch that it announced is over if its figures came. Nobody knows when it ended.
+    /// The program ended well: the last epoch is over if it was announced and its figures came, or if as many lines as of the one before.
+    /// Nobody knows when it ended.
     pub(super) fn ended_well(&mut self) {
-        if self.open_last().is_some() {
+        let is_like_last = |open: &Open| {
+            let is_next = self
+                .progress
+                .epochs
+                .last()
+                .is_some_and(|last| last.epoch < open.epoch);
+            is_next && !open.stepped && self.last_lines > 0 && open.lines == self.last_lines
+        };
+        if self.open_last().is_some() || self.open.as_ref().is_some_and(is_like_last) {
             self.close(None, None);
         }
     }
@@ -496,6 +514,7 @@ impl Fold {
     fn close(&mut self, seconds: Option<f64>, at_ms: Option<u64>) {
         let Some(open) = self.open.take() else { return };
         self.unsure = false;
+        self.last_lines = if open.stepped { 0 } else { open.lines };
         let seconds = seconds.filter(|seconds| is_time(*seconds));
         // When the only line of an epoch came says nothing of when the epoch began.
         let began_ms = open
@@ -540,6 +559,38 @@ fn grow_like_a_sum(epochs: &[Epoch]) -> bool {
     let times: Vec<f64> = printed.collect();
     let is_like_first = |pair: &[f64]| (0.5..2.0).contains(&((pair[1] - pair[0]) / times[0]));
     times.len() > 2 && times[0] >= 1.0 && times.windows(2).all(is_like_first)
+}
+
+/// True where epochs, as printed, took longer together than there was time: these are times of the day, or those to go. Those that were
+/// read with the first are left out, since a buffer held them back, and so is the longest: the lines of one may be late.
+fn exceed_the_clock(epochs: &[Epoch]) -> bool {
+    let ends = || epochs.iter().filter_map(|epoch| epoch.ended_at_ms);
+    let (Some(first), Some(last)) = (ends().min(), ends().next_back()) else {
+        return false;
+    };
+    let later = epochs
+        .iter()
+        .filter(|epoch| epoch.ended_at_ms > Some(first));
+    let printed = later.filter_map(|epoch| epoch.printed_seconds.filter(|_| !epoch.clock_set));
+    let (sum, longest) = printed.fold((0.0, 0.0_f64), |(sum, longest), seconds| {
+        (sum + seconds, longest.max(seconds))
+    });
+    let span = seconds_between(first, last);
+    span.is_some_and(|span| sum - longest > 1.1 * span + 1.0)
+}
+
+/// Leaves the clock alone to say how long the epochs took, from the end of one to that of the next.
+fn drop_printed(epochs: &mut [Epoch]) {
+    let mut before: Option<(u64, Option<u64>)> = None;
+    for epoch in epochs {
+        let is_next = |(number, _): &(u64, Option<u64>)| number.checked_add(1) == Some(epoch.epoch);
+        let began_ms = before.filter(is_next).and_then(|(_, ended_ms)| ended_ms);
+        let clock = epoch.printed_seconds.take().is_some() && epoch.clock_seconds.is_none();
+        if clock {
+            epoch.clock_seconds = clock_seconds(began_ms, epoch.ended_at_ms, None);
+        }
+        before = Some((epoch.epoch, epoch.ended_at_ms));
+    }
 }
 
 /// Whole seconds give way to the clock, since most are rounded. Beside others with decimals (`1.00s` and `1.01s`) they are as exact
@@ -622,6 +673,111 @@ mod tests {
         let times = progress.step_times.expect("steps");
         assert_eq!(times.steps, 3);
         assert!((times.p95_seconds - 1.0).abs() < 0.03, "{times:?}");
+    }
+
+    #[test]
+    fn printed_times_that_the_clock_rules_out_give_way_to_it() {
+        let times = |printed: &[f64], pause_ms: u64| {
+            let mut fold = Fold::default();
+            for (epoch, seconds) in (1..).zip(printed) {
+                fold.apply(
+                    end(epoch, Some(*seconds)),
+                    Some(1_000_000 + epoch * pause_ms),
+                );
+            }
+            let epochs = fold.progress(None).epochs;
+            epochs.iter().map(Epoch::seconds).collect::<Vec<_>>()
+        };
+        let clock = |count: usize| [vec![None], vec![Some(2.0); count - 1]].concat();
+        // The time of the day, the time to go, and a year.
+        assert_eq!(
+            times(&[39_608.0, 39_610.0, 39_612.0, 39_614.0], 2000),
+            clock(4)
+        );
+        let to_go: Vec<f64> = (0..12)
+            .rev()
+            .map(|left| 2.0 * f64::from(left) + 0.1)
+            .collect();
+        assert_eq!(times(&to_go, 2000), clock(12));
+        assert_eq!(times(&[2026.0, 2026.0, 2026.0], 2000), clock(3));
+        // Times without the evaluation behind them are possible, and so is one late line.
+        let stated = |printed: &[f64]| printed.iter().map(|time| Some(*time)).collect::<Vec<_>>();
+        assert_eq!(times(&[1.5, 1.4, 1.6], 2000), stated(&[1.5, 1.4, 1.6]));
+        assert_eq!(times(&[9.5, 9.4, 9.6], 9000), stated(&[9.5, 9.4, 9.6]));
+    }
+
+    #[test]
+    fn lines_that_a_buffer_held_back_keep_their_printed_times() {
+        let mut fold = Fold::default();
+        for (epoch, at_ms) in [
+            (1, 50),
+            (2, 50),
+            (3, 50),
+            (4, 100),
+            (5, 100),
+            (6, 100),
+            (7, 100),
+        ] {
+            fold.apply(end(epoch, Some(15.0)), Some(1_000_000 + at_ms * 1000));
+        }
+        let epochs = fold.progress(None).epochs;
+        assert!(
+            epochs.iter().all(|epoch| epoch.seconds() == Some(15.0)),
+            "{epochs:?}"
+        );
+    }
+
+    #[test]
+    fn an_evaluation_of_an_epoch_that_has_a_line_gives_it_no_time() {
+        let read = |lines: &[(&'static str, u64)]| {
+            let mut fold = Fold::default();
+            for (line, at_ms) in lines {
+                let event =
+                    crate::observe::timing::epoch_line::read(line).expect("a line of an epoch");
+                fold.apply(event, Some(*at_ms));
+            }
+            let epochs = fold.progress(None).epochs;
+            epochs
+                .iter()
+                .map(|epoch| epoch.printed_seconds)
+                .collect::<Vec<_>>()
+        };
+        let both = [
+            ("Epoch 1 train: loss 1.000 time 3.01s", 3000),
+            ("Epoch 1 val: loss 1.000 time 0.70s", 3700),
+            ("Epoch 2: train loss 0.5", 6700),
+            ("Epoch 2: test loss 0.500 (1.20s)", 7900),
+            (
+                "Epoch 3 | train loss 0.333 | val loss 0.333 | 1.00s val",
+                11_000,
+            ),
+        ];
+        assert_eq!(read(&both), [Some(3.01), None, None]);
+        let only = [("Epoch 1 | val_loss 0.3 | 12.5s", 12_500)];
+        assert_eq!(read(&only), [Some(12.5)]);
+        let last = [
+            ("| epoch  73 |  200/ 663 batches | loss 4.1", 3000),
+            (
+                "| end of epoch  73 | time: 131.34s | valid loss  4.87",
+                131_000,
+            ),
+        ];
+        assert_eq!(read(&last), [Some(131.34)]);
+    }
+
+    #[test]
+    fn the_last_epoch_of_a_program_that_ended_well_is_over_if_it_has_as_many_lines_as_the_others() {
+        let over = |last: usize| {
+            let mut fold = Fold::default();
+            let lines = [(1, 2), (2, 2), (3, last)];
+            let lines = lines
+                .into_iter()
+                .flat_map(|(epoch, count)| vec![epoch; count]);
+            lines.for_each(|epoch| fold.apply(mention(epoch), None));
+            fold.ended_well();
+            fold.progress(None).epochs_completed
+        };
+        assert_eq!([over(1), over(2)], [2, 3]);
     }
 
     #[test]

@@ -20,12 +20,23 @@ pub(super) struct Pace {
     stated: Histogram,
     clocked: Histogram,
     stepped: Option<Stepped>,
+    /// Seconds of the same steps, as stated and by the clock.
+    both: (f64, f64),
 }
 
+/// Stated times of steps that are together so many times as long as the clock says are of something else, such as all steps since the last
+/// line, or since the start.
+const OF_OTHERS: f64 = 2.0;
+
 impl Pace {
-    /// The times that are stated, else those by the clock.
+    /// The times that are stated, unless the clock rules them out, else those by the clock.
     pub(super) fn times(&self) -> Option<StepTimes> {
-        let stated = self.stated.summary(TimeSource::Stated);
+        let (stated, clock) = self.both;
+        let is_possible = stated <= OF_OTHERS * clock + 1.0;
+        let stated = self
+            .stated
+            .summary(TimeSource::Stated)
+            .filter(|_| is_possible);
         stated.or_else(|| self.clocked.summary(TimeSource::Clock))
     }
 
@@ -72,7 +83,11 @@ impl Pace {
                     clippy::cast_precision_loss,
                     reason = "counts of steps stay far below 2^53"
                 )]
-                self.clocked.add(seconds / steps as f64, steps);
+                let count = steps as f64;
+                self.clocked.add(seconds / count, steps);
+                if let Some(stated) = facts.step_seconds.filter(|stated| is_time(*stated)) {
+                    self.both = (self.both.0 + stated * count, self.both.1 + seconds);
+                }
             }
         }
         self.stepped = Some(Stepped { epoch, step, at_ms });

@@ -10,6 +10,9 @@ use super::scan::{self, Numbers};
 const OTHER_TIMES: &str = "eta|remain|left|data|load|val|test|infer|step|batch|iter|total|avg|\
     average|per|sav|checkpoint|ckpt|forward|backward|since|wait|start|compil| at|expected";
 
+/// What may stand behind such a time: `22.1s left`, `1.00s val`.
+const OTHERS_BEHIND: &str = "left|remain|to go|val|test|eval|data|load|per |each|ago";
+
 /// Names of a time that may also be missing.
 const IDLE_NAMES: &str = "|done|finished|completed|complete|ended|after|train|training";
 
@@ -132,6 +135,11 @@ impl<'a> Read<'a> {
             return Some(after);
         }
         let (_, after) = scan::number(from)?;
+        // `2026-11-29` is a date, `0.284-0.341` a range.
+        let behind = after.strip_prefix('-');
+        if behind.is_some_and(|rest| rest.starts_with(|c: char| c.is_ascii_digit())) {
+            return None;
+        }
         // The mean stands behind the time of a step.
         if name.eq_ignore_ascii_case("time")
             && let Some((mean, behind)) =
@@ -159,9 +167,9 @@ impl<'a> Read<'a> {
             });
         }
         let is_named = between.trim_end().ends_with([':', '=']) || is_loss(name);
-        // `316/1014` is no figure by itself, `0.284-0.341` a range.
+        // `316/1014` is no figure by itself.
         let is_part = after
-            .strip_prefix(['/', '-'])
+            .strip_prefix('/')
             .is_some_and(|rest| rest.starts_with(|c: char| c.is_ascii_digit()));
         if is_named
             && !is_part
@@ -220,7 +228,8 @@ impl<'a> Read<'a> {
             self.facts.step_seconds = Some(seconds);
             return;
         }
-        if after.starts_with('/') || scan::holds_any(&name, OTHER_TIMES) {
+        let is_other = scan::starts_with_any(after.trim_start(), OTHERS_BEHIND);
+        if after.starts_with('/') || is_other || scan::holds_any(&name, OTHER_TIMES) {
             return;
         }
         let last = name.rsplit(' ').next().unwrap_or_default();

@@ -2,7 +2,7 @@
 
 use super::place as place_text;
 use crate::report::html::Html;
-use crate::report::number::short;
+use crate::report::number::{short, short_or_tiny};
 
 /// Marks of an axis.
 #[derive(Debug, Clone, PartialEq, Default)]
@@ -57,7 +57,7 @@ pub(in crate::report) fn values(least: f64, most: f64) -> Ticks {
     let mut marks = Vec::new();
     let mut place = first;
     while place <= last && marks.len() < 9 {
-        marks.push((place * step, short(place * step)));
+        marks.push((place * step, short_or_tiny(place * step)));
         place += 1.0;
     }
     Ticks {

@@ -9,7 +9,9 @@ use crate::learn::sweep::{
 use crate::report::chart::panel::{Panel, Shape, axis_below, polyline};
 use crate::report::chart::ticks::{Ticks, values};
 use crate::report::chart::{HEIGHT, WIDTH};
-use crate::report::number::{counted, duration, instant, or_unknown, range, real, short};
+use crate::report::number::{
+    counted, duration, instant, or_unknown, range, real, short, short_or_tiny,
+};
 
 /// Trials in the table; the rest is in the CSV.
 const MOST_ROWS: usize = 500;
@@ -68,10 +70,7 @@ fn header(html: &mut Html, sweep: &Sweep, study: &Study, written_at_ms: u64) {
         "muted",
         &format!("Written {written} UTC by dlrun {version}."),
     );
-    let over = study
-        .trials()
-        .filter(|trial| trial.outcome.is_some())
-        .count();
+    let over = study.trials().filter(Trial::is_over).count();
     let text = format!(
         "{} of {} finished, by {}, early stopping {}; {} node hours.",
         over,
@@ -82,7 +81,7 @@ fn header(html: &mut Html, sweep: &Sweep, study: &Study, written_at_ms: u64) {
     );
     html.paragraph("muted", &text);
     if let Some(best) = study.best(&sweep.metric).filter(|_| sweep.second.is_none()) {
-        let value = or_unknown(value_of(&best), short);
+        let value = or_unknown(value_of(&best), short_or_tiny);
         let number = best.number + 1;
         let text = format!(
             "Best: trial {number}, {} {value}, with {}.",
@@ -186,7 +185,7 @@ fn best_so_far(html: &mut Html, sweep: &Sweep, study: &Study) {
         html,
         &sweep.metric.name,
         "by trial",
-        format!("best {}", short(best)),
+        format!("best {}", short_or_tiny(best)),
         (vec![shape], ticks),
         marks,
     );
@@ -345,11 +344,11 @@ fn all(html: &mut Html, sweep: &Sweep, trials: &[Trial<'_>], reports: &BTreeMap<
         let outcome = trial.outcome;
         let mut row = vec![
             (trial.number + 1).to_string(),
-            or_unknown(value_of(trial), short),
+            or_unknown(value_of(trial), short_or_tiny),
         ];
         if sweep.second.is_some() {
             let second = outcome.and_then(|outcome| outcome.second_value);
-            row.push(or_unknown(second, short));
+            row.push(or_unknown(second, short_or_tiny));
         }
         row.push(or_unknown(outcome.map(|_| trial.spent.epochs), |epochs| {
             epochs.to_string()

@@ -212,7 +212,10 @@ fn limits(node: &NodeUsed, record: &NodeRecord) -> Vec<Limit> {
         return limits;
     }
     limits.extend(seen.storage());
-    limits.extend(seen.all_cpus().or_else(|| seen.one_thread()));
+    // How many CPUs a run would keep busy that others keep from running is not known.
+    if limits.iter().all(|limit| limit.kind != LimitKind::Others) {
+        limits.extend(seen.all_cpus().or_else(|| seen.one_thread()));
+    }
     if limits.is_empty() && gpu.is_some() {
         let text = format!(
             "{}nothing measured explains what they waited for",

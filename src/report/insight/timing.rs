@@ -30,7 +30,7 @@ pub struct EpochTimes {
     pub longest_seconds: f64,
     /// True where there is none but warm-up: the figures are of that.
     pub is_warmup: bool,
-    /// The first epoch of the first start, where others follow it.
+    /// The first epoch of the first start, where others follow it and its time is of the same source.
     pub first_seconds: Option<f64>,
     /// Epochs that are no part of the figures: warm-up, of another source, without a time.
     pub left_out: usize,
@@ -132,7 +132,9 @@ fn epoch_times(progress: &Progress) -> (Option<EpochTimes>, Vec<(&Epoch, f64)>) 
     let Some((source, group)) = steady.or_else(|| commonest(true)) else {
         return (None, Vec::new());
     };
-    let first = known.first().filter(|(warmup, ..)| *warmup && !only_warmup);
+    let first = known
+        .first()
+        .filter(|(warmup, .., of)| *warmup && !only_warmup && *of == source);
     let times = summary(source, &group).map(|times| EpochTimes {
         is_warmup: only_warmup,
         first_seconds: first.map(|(_, _, seconds, _)| *seconds),

@@ -113,7 +113,9 @@ fn search(session: &Session, how: &StudyRun, sweep: &Sweep, source: &Source) -> 
         None => ("", false),
     };
     let node_hours = sweep.node_hours;
-    if let Some(most) = node_hours.filter(|most| is_short || study.node_hours() >= *most) {
+    let (over, all) = sweep.runs(study);
+    let is_used_up = |most: &f64| is_short || (over < all && study.node_hours() >= *most);
+    if let Some(most) = node_hours.filter(is_used_up) {
         session.note(&format!(
             "no further trial starts: the {most} node hours of `{}.node_hours` are used up{kept}",
             sweep.table()

@@ -7,7 +7,7 @@ use serde::Serialize;
 
 use super::tuned;
 use crate::app::error::{Error, Kind, failure};
-use crate::app::replaced_file::{OTHER_OUTPUT, may_write, write_over};
+use crate::app::replaced_file::{may_write, write_over};
 use crate::app::session::Session;
 use crate::app::study::StudyDir;
 use crate::cli::args::SweepShow;
@@ -106,7 +106,7 @@ pub(crate) fn run(session: &Session, args: &SweepShow) -> Result<u8, Error> {
         return Ok(0);
     }
     if let Some(path) = &args.html {
-        may_write(path, OTHER_OUTPUT)?;
+        may_write(path, "name another file with `--html`")?;
         let page = sweep_page(
             &sweep,
             &dir.journal,
@@ -128,7 +128,7 @@ fn reports_beside(page: &Path) -> BTreeMap<String, String> {
     let names = names.filter_map(|entry| entry.file_name().into_string().ok());
     let run = |name: &String| {
         let run = name.strip_prefix("dlrun-report-")?.strip_suffix(".html")?;
-        (run.len() >= 6).then(|| run.to_owned())
+        (run.len() >= 4).then(|| run.to_owned())
     };
     names.filter_map(|name| Some((run(&name)?, name))).collect()
 }
@@ -292,10 +292,10 @@ fn node_time(hours: f64) -> String {
 /// `9 of 27 trials finished, 6 of them stopped early`; with promotion how many continued in place of the latter.
 fn finished(sweep: &Sweep, trials: &[Trial<'_>]) -> String {
     let count = |is_it: &dyn Fn(&Trial<'_>) -> bool| trials.iter().filter(|one| is_it(one)).count();
-    let over = count(&|trial| trial.outcome.is_some());
+    let over = count(&|trial| trial.is_over());
     let continues = sweep.stop == StopRule::Promotion;
     let (some, what) = match continues {
-        true => (count(&|trial| trial.starts > 1), "continued"),
+        true => (count(&|trial| trial.is_continued()), "continued"),
         false => (
             count(&|trial| trial.outcome.is_some_and(|its| its.stopped_at.is_some())),
             "stopped early",

@@ -13,6 +13,10 @@ pub(super) fn rule(case: &Case<'_>) -> Option<Advice> {
     if let Some(limit) = waits.filter(|limit| limit.kind == LimitKind::Quota || has_gpus) {
         return more(case, request, limit);
     }
+    // What it would use if others left it alone is not known.
+    if case.limit(&[LimitKind::Others]).is_some() {
+        return None;
+    }
     let asked = request.cpus_per_task.filter(|asked| *asked > 1)?;
     let high = case.most(NodeUsed::cpus_busy_high)?;
     let tasks = request.tasks_per_node.max(1);
