@@ -7,6 +7,7 @@ use super::Candidate;
 use super::decisions::Resolver;
 use super::facts::ModelFacts;
 use super::forecast_text;
+use super::similar_runs::Unlike;
 use crate::config::site;
 use crate::image::catalogue::{Entry, Place};
 use crate::image::choice::{Choice, Device, Wanted, compiler_by_rule, compilers_of};
@@ -100,6 +101,35 @@ impl Prospect {
             if forecast.basis > Basis::Alike {
                 (forecast.basis, forecast.runs) = (Basis::Alike, runs as u64);
                 (forecast.doubtful, forecast.doubts) = (0, Vec::new());
+            }
+        }
+    }
+
+    /// Forecasts of epochs know nothing of other numbers among the arguments: each that lies beyond those of the runs widens them by as much
+    /// as it is larger or smaller, and they are no longer of runs like this.
+    pub(super) fn widen(&mut self, unlike: &[Unlike]) {
+        let forecasts = self.candidates.iter_mut();
+        let forecasts = forecasts.filter_map(|candidate| candidate.forecast.as_mut());
+        for forecast in forecasts.filter(|forecast| forecast.epoch_seconds.is_some()) {
+            for Unlike { name, asked, ran } in unlike {
+                let runs = match ran.0 < ran.1 {
+                    true => format!("{} to {}", ran.0, ran.1),
+                    false => ran.0.to_string(),
+                };
+                let text = format!("the argument `{name}` is {asked}, and the runs had {runs}");
+                forecast.beyond.push(text);
+                forecast.basis = forecast.basis.max(Basis::Workload);
+                let far = (asked / ran.1).max(ran.0 / asked);
+                let parts = [
+                    &mut forecast.epoch_seconds,
+                    &mut forecast.between_seconds,
+                    &mut forecast.outside_seconds,
+                    &mut forecast.total_seconds,
+                    &mut forecast.memory_bytes,
+                ];
+                for part in parts.into_iter().flatten() {
+                    (part.low, part.high) = (part.low / far, part.high * far);
+                }
             }
         }
     }

@@ -22,6 +22,7 @@ impl Resolver<'_> {
         self.limits(&ladder);
         let shift = prospect.forecast().and_then(|forecast| forecast.shift);
         prospect.cover(ladder.repeats(shift));
+        prospect.widen(&ladder.unlike);
         let since = shift.and_then(|shift| ladder.changed(shift));
         let resources = &self.plan.resources;
         let memory = wanted(resources, None, None).memory_per_node();

@@ -45,6 +45,17 @@ pub(super) struct Ladder<'a> {
     has_others: bool,
     /// Those with the same arguments that are over, the oldest first.
     over: Vec<&'a Past>,
+    /// Numbers among its arguments that lie beyond those of the runs that completed.
+    pub(super) unlike: Vec<Unlike>,
+}
+
+/// A number among the arguments that lies beyond those of the runs.
+#[derive(Debug, Clone, PartialEq)]
+pub(super) struct Unlike {
+    pub(super) name: String,
+    pub(super) asked: f64,
+    /// The smallest and the largest of the runs.
+    pub(super) ran: (f64, f64),
 }
 
 impl<'a> Ladder<'a> {
@@ -55,6 +66,7 @@ impl<'a> Ladder<'a> {
             lack: None,
             has_others: false,
             over: Vec::new(),
+            unlike: Vec::new(),
         };
         for past in &history.past {
             let is_here =
@@ -70,11 +82,25 @@ impl<'a> Ladder<'a> {
                 ladder.same.push(past);
             }
         }
+        ladder.unlike = ladder.unlike_numbers();
         if let Some(beyond) = ladder.beyond() {
             ladder.same.clear();
             ladder.lack = Some(beyond);
         }
         ladder
+    }
+
+    fn unlike_numbers(&self) -> Vec<Unlike> {
+        let is_over = |past: &&&Past| past.state == JobState::Completed;
+        let numbers = self.job.other_numbers().into_iter();
+        let unlike = numbers.filter_map(|(name, asked)| {
+            let completed = self.same.iter().filter(is_over);
+            let ran = completed.filter_map(|past| past.identity.numbers.get(&name).copied());
+            let ran = range(ran.filter(|number| *number > 0.0))?;
+            let is_within = (ran.0..=ran.1).contains(&asked);
+            (!is_within).then_some(Unlike { name, asked, ran })
+        });
+        unlike.collect()
     }
 
     /// The number of the job that no run of the first rung that completed speaks for, in words.

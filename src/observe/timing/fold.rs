@@ -12,6 +12,7 @@ use super::curve::{Curves, Moment};
 use super::event::{Event, Facts, Metric, Says, is_time};
 use super::names::{self, Trained};
 use super::pace::{Pace, seconds_between};
+use super::printed_times;
 
 /// Metrics kept at most, by name. Ours: a training prints a few, and a record must stay small.
 const MAX_METRICS: usize = 64;
@@ -28,6 +29,8 @@ struct Open {
     /// Lines that spoke of it, and whether one was a step.
     lines: u64,
     stepped: bool,
+    /// Whether its first line was of no step, or of a later one than the first.
+    began_late: bool,
     last_line_ms: Option<u64>,
     metrics: BTreeMap<String, f64>,
 }
@@ -91,10 +94,7 @@ impl Fold {
             (true, Some(true)) if !announced_last => Some(EpochNumbering::ZeroBased),
             (true, _) => Some(EpochNumbering::OneBased),
         };
-        if grow_like_a_sum(&progress.epochs) || exceed_the_clock(&progress.epochs) {
-            drop_printed(&mut progress.epochs);
-        }
-        trust_whole_seconds(&mut progress.epochs);
+        printed_times::judge(&mut progress.epochs);
         progress.step_times = self.pace.times();
         progress.points = self.curves.points();
         progress
@@ -232,6 +232,9 @@ impl Fold {
             self.reopen();
         }
         if self.reach_and_note(epoch, may_restart, &event.facts, at_ms) {
+            if let Some(open) = self.open.as_mut().filter(|open| open.lines == 1) {
+                open.began_late = step > 1;
+            }
             self.add_pace(Some(epoch), step, &event.facts, at_ms);
             self.mark_step(Some(epoch), Some(step), event.of);
         }
@@ -402,6 +405,7 @@ impl Fold {
             after_ms: before.and_then(|ended| ended.at_ms),
             lines: 0,
             stepped: false,
+            began_late: false,
             last_line_ms: None,
             metrics: BTreeMap::new(),
         });
@@ -411,6 +415,7 @@ impl Fold {
     fn note(&mut self, facts: &Facts<'_>, stepped: bool, at_ms: Option<u64>) {
         self.note_rates(facts);
         if let Some(open) = &mut self.open {
+            open.began_late |= open.lines == 0 && !stepped;
             open.lines += 1;
             open.stepped |= stepped;
             open.last_line_ms = at_ms;
@@ -516,10 +521,10 @@ impl Fold {
         self.unsure = false;
         self.last_lines = if open.stepped { 0 } else { open.lines };
         let seconds = seconds.filter(|seconds| is_time(*seconds));
-        // When the only line of an epoch came says nothing of when the epoch began.
+        // A line with the figures of an epoch, or of a later step than its first, says nothing of when the epoch began.
         let began_ms = open
             .began_ms
-            .filter(|_| !(open.began_with_line && open.lines <= 1));
+            .filter(|_| !(open.began_with_line && (open.lines <= 1 || open.began_late)));
         // Its head may have been held back by a buffer until its end came: then it began where the one before ended.
         let began_ms = if began_ms == at_ms {
             open.after_ms
@@ -549,62 +554,6 @@ impl Fold {
             warmup: restarted || self.progress.epochs_completed == 0,
             ..Epoch::default()
         });
-    }
-}
-
-/// True where the printed times of epochs are those since the beginning: three or more, each longer than the one before by
-/// about the first.
-fn grow_like_a_sum(epochs: &[Epoch]) -> bool {
-    let printed = epochs.iter().filter_map(|epoch| epoch.printed_seconds);
-    let times: Vec<f64> = printed.collect();
-    let is_like_first = |pair: &[f64]| (0.5..2.0).contains(&((pair[1] - pair[0]) / times[0]));
-    times.len() > 2 && times[0] >= 1.0 && times.windows(2).all(is_like_first)
-}
-
-/// True where epochs, as printed, took longer together than there was time: these are times of the day, or those to go. Those that were
-/// read with the first are left out, since a buffer held them back, and so is the longest: the lines of one may be late.
-fn exceed_the_clock(epochs: &[Epoch]) -> bool {
-    let ends = || epochs.iter().filter_map(|epoch| epoch.ended_at_ms);
-    let (Some(first), Some(last)) = (ends().min(), ends().next_back()) else {
-        return false;
-    };
-    let later = epochs
-        .iter()
-        .filter(|epoch| epoch.ended_at_ms > Some(first));
-    let printed = later.filter_map(|epoch| epoch.printed_seconds.filter(|_| !epoch.clock_set));
-    let (sum, longest) = printed.fold((0.0, 0.0_f64), |(sum, longest), seconds| {
-        (sum + seconds, longest.max(seconds))
-    });
-    let span = seconds_between(first, last);
-    span.is_some_and(|span| sum - longest > 1.1 * span + 1.0)
-}
-
-/// Leaves the clock alone to say how long the epochs took, from the end of one to that of the next.
-fn drop_printed(epochs: &mut [Epoch]) {
-    let mut before: Option<(u64, Option<u64>)> = None;
-    for epoch in epochs {
-        let is_next = |(number, _): &(u64, Option<u64>)| number.checked_add(1) == Some(epoch.epoch);
-        let began_ms = before.filter(is_next).and_then(|(_, ended_ms)| ended_ms);
-        let clock = epoch.printed_seconds.take().is_some() && epoch.clock_seconds.is_none();
-        if clock {
-            epoch.clock_seconds = clock_seconds(began_ms, epoch.ended_at_ms, None);
-        }
-        before = Some((epoch.epoch, epoch.ended_at_ms));
-    }
-}
-
-/// Whole seconds give way to the clock, since most are rounded. Beside others with decimals (`1.00s` and `1.01s`) they are as exact
-/// as those: then no clock is kept for them, or the epochs would have two sources of times. Programs may print short times in
-/// another unit, or with more digits, so only times of the same size say so.
-fn trust_whole_seconds(epochs: &mut [Epoch]) {
-    for size in [1.0..10.0, 10.0..60.0, 60.0..100.0] {
-        let printed = |epoch: &Epoch| epoch.printed_seconds.filter(|time| size.contains(time));
-        let mut times = epochs.iter().filter_map(printed);
-        if times.any(|time| time.fract() != 0.0) {
-            let whole = |epoch: &&mut Epoch| printed(epoch).is_some_and(|time| time.fract() == 0.0);
-            let whole = epochs.iter_mut().filter(whole);
-            whole.for_each(|epoch| epoch.clock_seconds = None);
-        }
     }
 }
 
@@ -676,55 +625,20 @@ mod tests {
     }
 
     #[test]
-    fn printed_times_that_the_clock_rules_out_give_way_to_it() {
-        let times = |printed: &[f64], pause_ms: u64| {
+    fn the_first_line_of_an_epoch_tells_its_beginning_only_if_it_is_of_the_first_step() {
+        let clock = |events: &[(Event<'static>, u64)]| {
             let mut fold = Fold::default();
-            for (epoch, seconds) in (1..).zip(printed) {
-                fold.apply(
-                    end(epoch, Some(*seconds)),
-                    Some(1_000_000 + epoch * pause_ms),
-                );
+            for (event, at_ms) in events {
+                fold.apply(event.clone(), Some(*at_ms));
             }
             let epochs = fold.progress(None).epochs;
-            epochs.iter().map(Epoch::seconds).collect::<Vec<_>>()
+            epochs.first().and_then(|epoch| epoch.clock_seconds)
         };
-        let clock = |count: usize| [vec![None], vec![Some(2.0); count - 1]].concat();
-        // The time of the day, the time to go, and a year.
-        assert_eq!(
-            times(&[39_608.0, 39_610.0, 39_612.0, 39_614.0], 2000),
-            clock(4)
-        );
-        let to_go: Vec<f64> = (0..12)
-            .rev()
-            .map(|left| 2.0 * f64::from(left) + 0.1)
-            .collect();
-        assert_eq!(times(&to_go, 2000), clock(12));
-        assert_eq!(times(&[2026.0, 2026.0, 2026.0], 2000), clock(3));
-        // Times without the evaluation behind them are possible, and so is one late line.
-        let stated = |printed: &[f64]| printed.iter().map(|time| Some(*time)).collect::<Vec<_>>();
-        assert_eq!(times(&[1.5, 1.4, 1.6], 2000), stated(&[1.5, 1.4, 1.6]));
-        assert_eq!(times(&[9.5, 9.4, 9.6], 9000), stated(&[9.5, 9.4, 9.6]));
-    }
-
-    #[test]
-    fn lines_that_a_buffer_held_back_keep_their_printed_times() {
-        let mut fold = Fold::default();
-        for (epoch, at_ms) in [
-            (1, 50),
-            (2, 50),
-            (3, 50),
-            (4, 100),
-            (5, 100),
-            (6, 100),
-            (7, 100),
-        ] {
-            fold.apply(end(epoch, Some(15.0)), Some(1_000_000 + at_ms * 1000));
-        }
-        let epochs = fold.progress(None).epochs;
-        assert!(
-            epochs.iter().all(|epoch| epoch.seconds() == Some(15.0)),
-            "{epochs:?}"
-        );
+        let ends = |first: Event<'static>| clock(&[(first, 3000), (end(1, None), 4200)]);
+        assert_eq!(ends(mention(1)), None);
+        assert_eq!(ends(step(1, 10)), None);
+        assert_eq!(ends(step(1, 0)), Some(1.2));
+        assert_eq!(ends(Event::epoch_start(1, None)), Some(1.2));
     }
 
     #[test]
@@ -1001,7 +915,7 @@ mod tests {
             (mention(2), 3),
             (mention(2), 4),
         ];
-        assert_eq!(folded(inside), [(1, Some(2.0))]);
+        assert_eq!(folded(inside), [(1, None)], "when it began nobody saw");
     }
 
     #[test]

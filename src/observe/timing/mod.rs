@@ -34,6 +34,7 @@ mod pattern;
 mod plain_figures;
 mod plain_lines;
 mod prefix;
+mod printed_times;
 mod scan;
 mod score;
 mod screen;

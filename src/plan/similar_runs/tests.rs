@@ -29,6 +29,59 @@ fn job(epochs: f64) -> Identity {
     }
 }
 
+#[test]
+fn an_argument_beyond_those_of_the_runs_is_named_and_widens_a_forecast_of_epochs() {
+    let with = |hidden: f64| {
+        let mut identity = job(5.0);
+        identity.numbers.insert("hidden".into(), hidden);
+        identity
+    };
+    let runs = [64.0, 128.0].map(|hidden| past(with(hidden), 10.0, JobState::Completed));
+    let history = history(runs.into());
+    let unlike = |hidden: f64| {
+        let job = with(hidden);
+        Ladder::new(&job, SchedulerKind::Slurm, &history).unlike
+    };
+    assert_eq!([unlike(64.0), unlike(100.0)], [vec![], vec![]]);
+    let far = unlike(1280.0);
+    let found = Unlike {
+        name: "hidden".into(),
+        asked: 1280.0,
+        ran: (64.0, 128.0),
+    };
+    assert_eq!(far, [found]);
+    let second = crate::record::Interval {
+        mean: 1.0,
+        median: 1.0,
+        low: 0.5,
+        high: 2.0,
+    };
+    let forecast = crate::record::Forecast {
+        basis: crate::record::Basis::Alike,
+        epoch_seconds: Some(second),
+        ..Default::default()
+    };
+    let candidate = crate::plan::Candidate {
+        forecast: Some(forecast),
+        ..Default::default()
+    };
+    let mut prospect = crate::plan::candidates::Prospect {
+        candidates: vec![candidate],
+        ..Default::default()
+    };
+    prospect.widen(&far);
+    let forecast = prospect.forecast().expect("it has one");
+    let wide = forecast
+        .epoch_seconds
+        .map(|it| (it.low, it.median, it.high));
+    assert_eq!(wide, Some((0.05, 1.0, 20.0)));
+    assert_eq!(forecast.basis, crate::record::Basis::Workload);
+    assert_eq!(
+        forecast.beyond,
+        ["the argument `hidden` is 1280, and the runs had 64 to 128"]
+    );
+}
+
 /// Each call another run.
 fn another() -> RunId {
     static LAST: AtomicU64 = AtomicU64::new(0);

@@ -1,0 +1,123 @@
+//! Which printed times of epochs are what they seem to be.
+
+use super::pace::seconds_between;
+use crate::record::Epoch;
+
+/// Drops the printed times that are no times of single epochs, and the times by the clock where printed ones are as exact.
+pub(super) fn judge(epochs: &mut [Epoch]) {
+    if grow_like_a_sum(epochs) || exceed_the_clock(epochs) {
+        drop_printed(epochs);
+    }
+    trust_whole_seconds(epochs);
+}
+
+/// True where the printed times of epochs are those since the beginning: three or more, each longer than the one before by
+/// about the first.
+fn grow_like_a_sum(epochs: &[Epoch]) -> bool {
+    let printed = epochs.iter().filter_map(|epoch| epoch.printed_seconds);
+    let times: Vec<f64> = printed.collect();
+    let is_like_first = |pair: &[f64]| (0.5..2.0).contains(&((pair[1] - pair[0]) / times[0]));
+    times.len() > 2 && times[0] >= 1.0 && times.windows(2).all(is_like_first)
+}
+
+/// True where epochs, as printed, took longer together than there was time: these are times of the day, or those to go. Those that were
+/// read with the first are left out, since a buffer held them back, and so is the longest: the lines of one may be late.
+fn exceed_the_clock(epochs: &[Epoch]) -> bool {
+    let ends = || epochs.iter().filter_map(|epoch| epoch.ended_at_ms);
+    let (Some(first), Some(last)) = (ends().min(), ends().next_back()) else {
+        return false;
+    };
+    let later = epochs
+        .iter()
+        .filter(|epoch| epoch.ended_at_ms > Some(first));
+    let printed = later.filter_map(|epoch| epoch.printed_seconds.filter(|_| !epoch.clock_set));
+    let (sum, longest) = printed.fold((0.0, 0.0_f64), |(sum, longest), seconds| {
+        (sum + seconds, longest.max(seconds))
+    });
+    let span = seconds_between(first, last);
+    span.is_some_and(|span| sum - longest > 1.1 * span + 1.0)
+}
+
+/// Leaves the clock alone to say how long the epochs took, from the end of one to that of the next.
+fn drop_printed(epochs: &mut [Epoch]) {
+    let mut before: Option<(u64, Option<u64>)> = None;
+    for epoch in epochs {
+        let is_next = |(number, _): &(u64, Option<u64>)| number.checked_add(1) == Some(epoch.epoch);
+        let began_ms = before.filter(is_next).and_then(|(_, ended_ms)| ended_ms);
+        let clock = epoch.printed_seconds.take().is_some() && epoch.clock_seconds.is_none();
+        if clock {
+            epoch.clock_seconds = clock_between(began_ms, epoch.ended_at_ms);
+        }
+        before = Some((epoch.epoch, epoch.ended_at_ms));
+    }
+}
+
+/// Whole seconds give way to the clock, since most are rounded. Beside others with decimals (`1.00s` and `1.01s`) they are as exact
+/// as those: then no clock is kept for them, or the epochs would have two sources of times. Programs may print short times in
+/// another unit, or with more digits, so only times of the same size say so.
+fn trust_whole_seconds(epochs: &mut [Epoch]) {
+    for size in [1.0..10.0, 10.0..60.0, 60.0..100.0] {
+        let printed = |epoch: &Epoch| epoch.printed_seconds.filter(|time| size.contains(time));
+        let mut times = epochs.iter().filter_map(printed);
+        if times.any(|time| time.fract() != 0.0) {
+            let whole = |epoch: &&mut Epoch| printed(epoch).is_some_and(|time| time.fract() == 0.0);
+            let whole = epochs.iter_mut().filter(whole);
+            whole.for_each(|epoch| epoch.clock_seconds = None);
+        }
+    }
+}
+
+/// Lines that were read at one go tell nothing.
+fn clock_between(from_ms: Option<u64>, to_ms: Option<u64>) -> Option<f64> {
+    let (from, to) = from_ms.zip(to_ms).filter(|(from, to)| from != to)?;
+    seconds_between(from, to)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Epochs that ended at these times with these printed seconds, as they are judged to have taken.
+    fn judged(ends: impl Iterator<Item = (u64, f64)>) -> Vec<Option<f64>> {
+        let epoch = |(epoch, (at_ms, seconds)): (u64, (u64, f64))| Epoch {
+            epoch,
+            printed_seconds: Some(seconds),
+            ended_at_ms: Some(1_000_000 + at_ms),
+            ..Epoch::default()
+        };
+        let mut epochs: Vec<Epoch> = (1..).zip(ends).map(epoch).collect();
+        judge(&mut epochs);
+        epochs.iter().map(Epoch::seconds).collect()
+    }
+
+    #[test]
+    fn printed_times_that_the_clock_rules_out_give_way_to_it() {
+        let times = |printed: &[f64], pause_ms: u64| {
+            judged(
+                (1..)
+                    .zip(printed)
+                    .map(|(at, seconds)| (at * pause_ms, *seconds)),
+            )
+        };
+        let clock = |count: usize| [vec![None], vec![Some(2.0); count - 1]].concat();
+        // The time of the day, the time to go, and a year.
+        let of_day = [39_608.0, 39_610.0, 39_612.0, 39_614.0];
+        assert_eq!(times(&of_day, 2000), clock(4));
+        let to_go: Vec<f64> = (0..12)
+            .rev()
+            .map(|left| 2.0 * f64::from(left) + 0.1)
+            .collect();
+        assert_eq!(times(&to_go, 2000), clock(12));
+        assert_eq!(times(&[2026.0, 2026.0, 2026.0], 2000), clock(3));
+        // Times without the evaluation behind them are possible, and so is one late line.
+        let stated = |printed: &[f64]| printed.iter().map(|time| Some(*time)).collect::<Vec<_>>();
+        assert_eq!(times(&[1.5, 1.4, 1.6], 2000), stated(&[1.5, 1.4, 1.6]));
+        assert_eq!(times(&[9.5, 9.4, 9.6], 9000), stated(&[9.5, 9.4, 9.6]));
+    }
+
+    #[test]
+    fn lines_that_a_buffer_held_back_keep_their_printed_times() {
+        let ends = [50, 50, 50, 100, 100, 100, 100].map(|at| (at * 1000, 15.5));
+        assert_eq!(judged(ends.into_iter()), [Some(15.5); 7]);
+    }
+}
