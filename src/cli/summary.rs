@@ -173,6 +173,12 @@ fn table_text(tracked: &Tracked, records: Option<&Path>, insight: &Insight) -> S
     let requeued = attempt.map(|attempt| format!("{} (it was requeued)", attempt + 1));
     let all_starts = tracked.all_starts.map(|all| all.to_string());
     rows.add_known("attempt", all_starts.or(requeued));
+    if tracked.all_starts.is_some_and(|all| all.starts > 1) {
+        rows.add(
+            "figures",
+            "below, of the last start alone, unless they say otherwise",
+        );
+    }
     let measured = nodes(tracked).iter().map(|node| node.updated_at_ms).max();
     if let Some(measured) = measured.filter(|_| !status.state.is_final()) {
         let text = format!("{}; the newest epochs are in `dlrun logs`", ago(measured));

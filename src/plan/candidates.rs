@@ -19,6 +19,8 @@ use crate::record::{Basis, Forecast, Identity, Interval};
 const MAX_CANDIDATES: usize = 1000;
 /// An interval whose upper end is this many times its lower end says nothing that a choice could go by.
 const OPEN: f64 = 1e4;
+/// Arguments that are not among those of the runs widen a forecast by this factor at most: nobody knows whether the time goes by them.
+const WIDEST: f64 = 10.0;
 /// How the reason begins why nothing is forecast of a job that is too far from all runs.
 pub(crate) const UNLIKE: &str = "it is too far from the recorded runs";
 
@@ -105,11 +107,13 @@ impl Prospect {
         }
     }
 
-    /// Forecasts of epochs know nothing of other numbers among the arguments: each that lies beyond those of the runs widens them by as much
-    /// as it is larger or smaller, and they are no longer of runs like this.
+    /// Forecasts of epochs know nothing of other numbers among the arguments: whole ones that lie beyond those of the runs widen them by as
+    /// much as they are larger or smaller, and they are no longer of runs like this.
     pub(super) fn widen(&mut self, unlike: &[Unlike]) {
         let forecasts = self.candidates.iter_mut();
         let forecasts = forecasts.filter_map(|candidate| candidate.forecast.as_mut());
+        let far = |Unlike { asked, ran, .. }: &Unlike| (asked / ran.1).max(ran.0 / asked);
+        let far = unlike.iter().map(far).product::<f64>().min(WIDEST);
         for forecast in forecasts.filter(|forecast| forecast.epoch_seconds.is_some()) {
             for Unlike { name, asked, ran } in unlike {
                 let runs = match ran.0 < ran.1 {
@@ -119,17 +123,16 @@ impl Prospect {
                 let text = format!("the argument `{name}` is {asked}, and the runs had {runs}");
                 forecast.beyond.push(text);
                 forecast.basis = forecast.basis.max(Basis::Workload);
-                let far = (asked / ran.1).max(ran.0 / asked);
-                let parts = [
-                    &mut forecast.epoch_seconds,
-                    &mut forecast.between_seconds,
-                    &mut forecast.outside_seconds,
-                    &mut forecast.total_seconds,
-                    &mut forecast.memory_bytes,
-                ];
-                for part in parts.into_iter().flatten() {
-                    (part.low, part.high) = (part.low / far, part.high * far);
-                }
+            }
+            let parts = [
+                &mut forecast.epoch_seconds,
+                &mut forecast.between_seconds,
+                &mut forecast.outside_seconds,
+                &mut forecast.total_seconds,
+                &mut forecast.memory_bytes,
+            ];
+            for part in parts.into_iter().flatten() {
+                (part.low, part.high) = (part.low / far, part.high * far);
             }
         }
     }

@@ -92,11 +92,14 @@ impl<'a> Ladder<'a> {
 
     fn unlike_numbers(&self) -> Vec<Unlike> {
         let is_over = |past: &&&Past| past.state == JobState::Completed;
+        // A rate or a share is no amount of work.
+        let is_amount = |number: f64| number >= 1.0 && number.fract() == 0.0;
         let numbers = self.job.other_numbers().into_iter();
+        let numbers = numbers.filter(|(_, asked)| is_amount(*asked));
         let unlike = numbers.filter_map(|(name, asked)| {
             let completed = self.same.iter().filter(is_over);
             let ran = completed.filter_map(|past| past.identity.numbers.get(&name).copied());
-            let ran = range(ran.filter(|number| *number > 0.0))?;
+            let ran = range(ran.filter(|number| is_amount(*number)))?;
             let is_within = (ran.0..=ran.1).contains(&asked);
             (!is_within).then_some(Unlike { name, asked, ran })
         });

@@ -24,6 +24,8 @@ const BEGINNINGS: [&str; 6] = [
     "Fatal Python error:",
     "terminate called",
 ];
+/// How the last line of an output begins that says so.
+const LAST_BEGINNINGS: [&str; 4] = ["error:", "fatal:", "fatal error:", "[error]"];
 /// What such lines have within, and the exit code that goes with it: of argparse, of shells, of Python and of dlrun itself.
 const WITHIN: [(&str, i32); 8] = [
     (": error: ", 2),
@@ -105,12 +107,15 @@ fn error_line<'a>(lines: &[&'a str], exit: ExitStatus) -> Option<Vec<&'a str>> {
             |(word, code): &(&str, i32)| *code == exit.shell_code() && line.contains(word);
         BEGINNINGS.iter().any(|word| line.starts_with(word)) || WITHIN.iter().any(goes_with)
     };
-    lines
-        .iter()
-        .rev()
-        .take(30)
-        .find(says_why)
-        .map(|line| vec![line.trim()])
+    // A program that names its error last ended by it.
+    let last = lines.iter().rfind(|line| !line.trim().is_empty());
+    let names_error = |line: &&&str| {
+        let line = line.trim().to_ascii_lowercase();
+        LAST_BEGINNINGS.iter().any(|word| line.starts_with(word))
+    };
+    let found = lines.iter().rev().take(30).find(says_why);
+    let found = found.or_else(|| last.filter(names_error));
+    found.map(|line| vec![line.trim()])
 }
 
 fn shown(line: &str) -> String {
@@ -127,6 +132,15 @@ mod tests {
 
     fn of(text: &str) -> Vec<String> {
         last_words(text.as_bytes(), ExitStatus::Code(1))
+    }
+
+    #[test]
+    fn an_error_that_is_the_last_line_is_the_reason() {
+        assert_eq!(
+            of("epoch 1\nERROR: dataset is corrupt\n\n"),
+            ["ERROR: dataset is corrupt"]
+        );
+        assert_eq!(of("Error: retrying\nepoch 2\n"), Vec::<String>::new());
     }
 
     #[test]

@@ -15,7 +15,7 @@ n=$(wc -l <ran)
 case "$1" in 1) base=400 ;; 2) base=900 ;; *) base=600 ;; esac
 for epoch in $(seq 50); do
     sleep 0.1
-    echo "Epoch $epoch/50 - 0.$((base + n * 5 % 7))s - loss: 1.0"
+    echo "Epoch $epoch/50 - 0.0$((base + n * 5 % 7))s - loss: 1.0"
 done
 "#;
 

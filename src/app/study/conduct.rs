@@ -106,7 +106,6 @@ pub(crate) trait Work {
 /// A run that was handed over.
 struct Flight {
     slot: Slot,
-    begun_at_ms: u64,
     watched: Watched,
     /// Since when it has ended well without its last record.
     ended_since: Option<Instant>,
@@ -116,10 +115,9 @@ struct Flight {
 }
 
 impl Flight {
-    fn new(slot: Slot, begun_at_ms: u64, watched: Watched) -> Self {
+    fn new(slot: Slot, watched: Watched) -> Self {
         Self {
             slot,
-            begun_at_ms,
             watched,
             ended_since: None,
             asked_since: None,
@@ -157,11 +155,11 @@ impl<'a, W: Work> Conductor<'a, W> {
     /// record is written before the hand-over. A record that cannot be read may be that of a job that runs.
     fn take_up(&mut self) -> Result<(), Error> {
         let journal = self.work.journal();
-        let open: Vec<(Slot, RunId, u64)> = journal
+        let open: Vec<(Slot, RunId)> = journal
             .unfinished()
-            .map(|(slot, one)| (slot, one.run_id.clone(), one.begun_at_ms))
+            .map(|(slot, one)| (slot, one.run_id.clone()))
             .collect();
-        for (slot, run_id, begun_at_ms) in open {
+        for (slot, run_id) in open {
             let run = if_there(self.tracker.state.run(&run_id))?;
             let record = match &run {
                 Some(run) => if_there(run.read_run())?,
@@ -169,7 +167,7 @@ impl<'a, W: Work> Conductor<'a, W> {
             };
             if record.is_some() {
                 let watched = Watched::of_run(&self.tracker, &run_id)?;
-                self.flights.push(Flight::new(slot, begun_at_ms, watched));
+                self.flights.push(Flight::new(slot, watched));
                 continue;
             }
             if run.is_some() {
@@ -239,16 +237,16 @@ impl<'a, W: Work> Conductor<'a, W> {
         let mut job = self.work.job(self.session, slot)?;
         submit::prepare(self.session, &job)?;
         job.build_image(self.session)?;
-        let (run_id, begun_at_ms) = (submit::new_run_id()?, now_ms());
+        let run_id = submit::new_run_id()?;
         self.work.note(Entry::Begun {
-            at_ms: begun_at_ms,
+            at_ms: now_ms(),
             slot,
             run_id: run_id.clone(),
         })?;
         match submit::submit(self.session, &job, run_id.clone(), false) {
             Ok((record, _)) => {
                 let watched = Watched::new(&record, &job.plan);
-                self.flights.push(Flight::new(slot, begun_at_ms, watched));
+                self.flights.push(Flight::new(slot, watched));
                 Ok(())
             }
             Err(error) => {
@@ -312,11 +310,10 @@ impl<'a, W: Work> Conductor<'a, W> {
             }
         };
         let (slot, at_ms) = (flight.slot, now_ms());
-        // From start to end, as tables have it; if that is unknown, with the time in the queue.
+        // From start to end, as tables have it.
         let status = &tracked.status;
         let span = status.started_at_ms.zip(status.ended_at_ms);
-        let (from, to) = span.unwrap_or((flight.begun_at_ms, at_ms));
-        let took = seconds_between(from, to);
+        let took = span.map(|(from, to)| seconds_between(from, to));
         let run_id = tracked.record.run_id.clone();
         self.work.note(Entry::Over {
             at_ms,
@@ -347,7 +344,13 @@ impl<'a, W: Work> Conductor<'a, W> {
     }
 
     /// A line that stays: which run of how many, what it is, what it came to.
-    fn end_line(&self, slot: Slot, run_id: &RunId, outcome: &W::Outcome, took: f64) -> String {
+    fn end_line(
+        &self,
+        slot: Slot,
+        run_id: &RunId,
+        outcome: &W::Outcome,
+        took: Option<f64>,
+    ) -> String {
         let what = match outcome.failure() {
             None => self.work.result_text(outcome),
             Some(why)
@@ -359,9 +362,9 @@ impl<'a, W: Work> Conductor<'a, W> {
             Some(why) => why.to_owned(),
         };
         let (done, total) = self.work.done(self.flights.len());
-        let took = display_seconds(took);
+        let took = took.map_or_else(String::new, |took| format!(", {}", display_seconds(took)));
         let (label, short) = (self.work.label(slot), &run_id.as_str()[..6]);
-        format!("[{done}/{total}] {label}: {what} (run {short}, {took})")
+        format!("[{done}/{total}] {label}: {what} (run {short}{took})")
     }
 
     /// How far it is, on a terminal.

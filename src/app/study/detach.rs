@@ -2,6 +2,7 @@
 
 use std::ffi::OsString;
 
+use super::conduct::Source;
 use super::dir::{Kept, StudyDir};
 use crate::app::error::{Error, failure};
 use crate::app::job::load::{Against, Job, JobRequest};
@@ -20,36 +21,45 @@ const FILE: &str = "conductor.toml";
 pub(crate) fn detach<J: Kept>(
     session: &Session,
     dir: StudyDir<J>,
+    source: &Source,
     walltime: &str,
 ) -> Result<(RunRecord, RunDir), Error> {
-    if dir.header.scheduler == SchedulerKind::Local {
+    let kind = dir.header.scheduler;
+    if kind == SchedulerKind::Local {
         let error = failure!(Usage, "`--detach` needs a scheduler that has several nodes");
         let hint = "on this machine alone let the shell do it: nohup dlrun ... &, without --detach";
         return Err(error.hinted(hint));
     }
     let mut words = words(std::env::args_os().skip(1));
-    words.insert(0, std::env::current_exe()?.into_os_string());
-    if !words
-        .iter()
-        .any(|word| word.to_string_lossy().starts_with("--state-dir"))
-    {
-        words.extend(["--state-dir".into(), session.state()?.path().into()]);
+    let names_state = |word: &OsString| word.to_string_lossy().starts_with("--state-dir");
+    if !words.iter().any(names_state) {
+        let state = session.state()?.path().into();
+        words.splice(0..0, ["--state-dir".into(), state]);
     }
+    words.insert(0, std::env::current_exe()?.into_os_string());
     let text = |word: OsString| {
         let refused =
             |word: OsString| failure!(Usage, "`{}` is not UTF-8 text", word.to_string_lossy());
         word.into_string().map_err(refused)
     };
     let words: Vec<String> = words.into_iter().map(text).collect::<Result<_, Error>>()?;
-    let name = format!("{}-conductor", dir.header.name);
+    let name: String = dir.header.name.chars().take(80).collect();
+    let name = format!("{name}-conductor");
     let here = text(std::env::current_dir()?.into_os_string())?;
     let journal = dir.journal_path();
-    let text = conductor_job(&name, words, &here, (&journal, walltime));
+    let text = conductor_job(
+        &name,
+        words,
+        &here,
+        (&journal, walltime),
+        (kind, &source.text),
+    );
     let file = dir.keep(FILE, &text)?;
     // The job is to have the right to write the journal.
     drop(dir);
     let request = JobRequest {
         file,
+        no_check: source.no_check,
         ..JobRequest::default()
     };
     let job = Job::load(session, &request, Against::Site)

@@ -292,13 +292,11 @@ impl Work for SweepWork<'_> {
         if stopped {
             return Ok(true);
         }
-        // After its last epoch there is nothing to save, and it may be writing its result.
+        // After its last epoch there is nothing to save, and it may be writing its result; others are still compared with it.
         let all = progress
             .epochs_announced
             .or(self.sweep.epochs.map(u64::from));
-        if all.is_some_and(|all| progress.epochs_done() >= all) {
-            return Ok(false);
-        }
+        let is_over = all.is_some_and(|all| progress.epochs_done() >= all);
         let due: Vec<(u64, f64)> = self
             .stopping
             .rungs(last)
@@ -307,7 +305,7 @@ impl Work for SweepWork<'_> {
             .map_while(|rung| Some((rung, value_at(progress, &self.sweep.metric, rung)?)))
             .collect();
         for (epoch, value) in due {
-            let stops = self.stopping.reach(epoch, value);
+            let stops = self.stopping.reach(epoch, value) && !is_over;
             self.dir.note(Note::Reached {
                 reached: slot.cell,
                 epoch,

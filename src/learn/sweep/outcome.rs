@@ -120,7 +120,9 @@ impl Outcome {
     ) -> Self {
         let has_trained = nodes.iter().any(|node| node.progress.epochs_completed > 0);
         let is_left = !has_trained || metric.name == EPOCH_SECONDS;
-        if self.state == JobState::Completed && self.value.is_none() && is_left {
+        // Without a value and without a failure it has diverged.
+        let lacks = self.value.is_none() && self.failure.is_some();
+        if self.state == JobState::Completed && lacks && is_left {
             self.failure = self.failure.filter(|_| before.is_none());
             self.value = before;
         }

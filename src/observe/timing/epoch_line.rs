@@ -78,6 +78,8 @@ fn with_figures<'a>(
     // An evaluation comes when the epoch is over.
     let is_evaluated = |name: &str| names::is_of_evaluation(name) && names::is_measure(name);
     let validated = facts.metrics.iter().any(|(name, _)| is_evaluated(name));
+    let mut names_here = facts.metrics.iter().map(|(name, _)| name);
+    let is_all_of_evaluation = names_here.all(|name| names::is_of_evaluation(name));
     if let Some((step, of)) = step_before.or(read.step) {
         // Steps may be counted from 0; the line after the last then ends the epoch.
         let done = of.is_some_and(|of| step >= of);
@@ -89,7 +91,7 @@ fn with_figures<'a>(
     if seconds.is_some() || over {
         let first = words.split(|c: char| !c.is_ascii_alphabetic()).next();
         return Some(Event {
-            evaluates: first.is_some_and(names::is_of_evaluation),
+            evaluates: first.is_some_and(names::is_of_evaluation) && is_all_of_evaluation,
             ..Event::epoch_end(epoch, facts).took(seconds)
         });
     }
@@ -187,6 +189,11 @@ mod tests {
             ),
             ("Time taken for epoch 1: 65 secs", 1, None, 65.0),
             ("Epoch 1 time 0:01:05", 1, None, 65.0),
+            ("Epoch 1 time 12.5s val_loss 0.3", 1, None, 12.5),
+            ("Epoch 1 took 12.5s test acc 0.9", 1, None, 12.5),
+            ("Epoch 3 | time: 12.5s eval_loss=0.3", 3, None, 12.5),
+            ("Epoch 1: 12.5s data: 0.1s", 1, None, 12.5),
+            ("Epoch 3 elapsed 12.5s per GPU mem 3GB", 3, None, 12.5),
             ("Epoch 1, 12.3 samples/s, data 3 s, 40.5 s", 1, None, 40.5),
         ] {
             let event = read_one(text);
@@ -202,6 +209,18 @@ mod tests {
             };
             assert_eq!((epoch, epochs), (number, all), "{text}");
             assert!((seconds - time).abs() < 1e-9, "{text}: {seconds}");
+        }
+    }
+
+    #[test]
+    fn a_time_that_is_named_behind_is_another() {
+        for text in [
+            "Epoch 1/12 loss 1.000 (22.1s left)",
+            "Epoch 1 | train loss 1.0 | val loss 1.0 | 1.00s val",
+            "Epoch 1/6 loss 1.000 Time: 2026-11-29 11:10:15",
+        ] {
+            let event = read_one(text).unwrap_or_else(|| panic!("{text}"));
+            assert_eq!(event.seconds, None, "{text}");
         }
     }
 

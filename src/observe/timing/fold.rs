@@ -309,7 +309,7 @@ impl Fold {
 
     fn has_line(&self, epoch: u64) -> bool {
         match &self.open {
-            Some(open) => open.epoch == epoch && open.lines > 0,
+            Some(open) => open.epoch == epoch && open.lines > 0 && !open.stepped,
             None => self.ended.is_some_and(|ended| ended.epoch == epoch),
         }
     }

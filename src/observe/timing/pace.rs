@@ -22,6 +22,8 @@ pub(super) struct Pace {
     stepped: Option<Stepped>,
     /// Seconds of the same steps, as stated and by the clock.
     both: (f64, f64),
+    /// Numbers went back: of several trainings in one output the clock says nothing.
+    goes_back: bool,
 }
 
 /// Stated times of steps that are together so many times as long as the clock says are of something else, such as all steps since the last
@@ -32,7 +34,7 @@ impl Pace {
     /// The times that are stated, unless the clock rules them out, else those by the clock.
     pub(super) fn times(&self) -> Option<StepTimes> {
         let (stated, clock) = self.both;
-        let is_possible = stated <= OF_OTHERS * clock + 1.0;
+        let is_possible = self.goes_back || stated <= OF_OTHERS * clock + 1.0;
         let stated = self
             .stated
             .summary(TimeSource::Stated)
@@ -58,9 +60,9 @@ impl Pace {
         } else {
             self.stepped.is_some()
         };
-        let last = self
-            .stepped
-            .filter(|last| last.epoch == epoch && last.step < step);
+        let last = self.stepped.filter(|last| last.epoch == epoch);
+        self.goes_back |= last.is_some_and(|last| last.step > step);
+        let last = last.filter(|last| last.step < step);
         let steps = last.map(|last| step - last.step);
         if let Some(seconds) = facts
             .step_seconds

@@ -10,8 +10,17 @@ use super::scan::{self, Numbers};
 const OTHER_TIMES: &str = "eta|remain|left|data|load|val|test|infer|step|batch|iter|total|avg|\
     average|per|sav|checkpoint|ckpt|forward|backward|since|wait|start|compil| at|expected";
 
-/// What may stand behind such a time: `22.1s left`, `1.00s val`.
-const OTHERS_BEHIND: &str = "left|remain|to go|val|test|eval|data|load|per |each|ago";
+/// What may stand alone behind such a time: `22.1s left)`, `1.00s val`.
+const OTHERS_BEHIND: [&str; 8] = [
+    "left",
+    "remaining",
+    "to go",
+    "val",
+    "validation",
+    "test",
+    "eval",
+    "ago",
+];
 
 /// Names of a time that may also be missing.
 const IDLE_NAMES: &str = "|done|finished|completed|complete|ended|after|train|training";
@@ -228,8 +237,7 @@ impl<'a> Read<'a> {
             self.facts.step_seconds = Some(seconds);
             return;
         }
-        let is_other = scan::starts_with_any(after.trim_start(), OTHERS_BEHIND);
-        if after.starts_with('/') || is_other || scan::holds_any(&name, OTHER_TIMES) {
+        if after.starts_with('/') || scan::holds_any(&name, OTHER_TIMES) {
             return;
         }
         let last = name.rsplit(' ').next().unwrap_or_default();
@@ -239,10 +247,21 @@ impl<'a> Read<'a> {
             || last == "in"
         {
             self.named_seconds = self.named_seconds.or(Some(seconds));
-        } else if scan::is_any(&name, IDLE_NAMES) {
+        } else if scan::is_any(&name, IDLE_NAMES) && !is_named_behind(after) {
             self.idle_seconds = self.idle_seconds.or(Some(seconds));
         }
     }
+}
+
+/// Whether a word behind a time says that it is another, and is not the name of the next figure.
+fn is_named_behind(after: &str) -> bool {
+    let rest = after.trim_start().to_ascii_lowercase();
+    OTHERS_BEHIND.iter().any(|word| {
+        let behind = rest.strip_prefix(word).map(str::trim_start);
+        behind.is_some_and(|behind| {
+            behind.is_empty() || behind.starts_with([')', ']', ',', '|', ';'])
+        })
+    })
 }
 
 /// Seconds of one of the unit that a name ends with: `Time(s)`, `time (sec):`, `Time [ms] =`.

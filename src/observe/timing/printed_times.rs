@@ -21,16 +21,23 @@ fn grow_like_a_sum(epochs: &[Epoch]) -> bool {
 }
 
 /// True where epochs, as printed, took longer together than there was time: these are times of the day, or those to go. Those that were
-/// read with the first are left out, since a buffer held them back, and so is the longest: the lines of one may be late.
+/// read with the first are left out, since a buffer held them back, and so is the longest: the lines of one may be late. Of several
+/// trainings in one output, whose numbers go back, and where the clock was set back, nothing is known.
 fn exceed_the_clock(epochs: &[Epoch]) -> bool {
+    let goes_back = |pair: &[Epoch]| {
+        pair[1].epoch <= pair[0].epoch || pair[1].ended_at_ms < pair[0].ended_at_ms
+    };
     let ends = || epochs.iter().filter_map(|epoch| epoch.ended_at_ms);
-    let (Some(first), Some(last)) = (ends().min(), ends().next_back()) else {
+    let (Some(first), Some(last)) = (ends().next(), ends().next_back()) else {
         return false;
     };
+    if epochs.windows(2).any(goes_back) {
+        return false;
+    }
     let later = epochs
         .iter()
         .filter(|epoch| epoch.ended_at_ms > Some(first));
-    let printed = later.filter_map(|epoch| epoch.printed_seconds.filter(|_| !epoch.clock_set));
+    let printed = later.filter_map(|epoch| epoch.printed_seconds);
     let (sum, longest) = printed.fold((0.0, 0.0_f64), |(sum, longest), seconds| {
         (sum + seconds, longest.max(seconds))
     });
@@ -38,17 +45,25 @@ fn exceed_the_clock(epochs: &[Epoch]) -> bool {
     span.is_some_and(|span| sum - longest > 1.1 * span + 1.0)
 }
 
-/// Leaves the clock alone to say how long the epochs took, from the end of one to that of the next.
+/// Leaves the clock alone to say how long the epochs took, from the end of one to that of the next. Where several were read at one go, it
+/// says nothing of them, nor of the one after them.
 fn drop_printed(epochs: &mut [Epoch]) {
-    let mut before: Option<(u64, Option<u64>)> = None;
-    for epoch in epochs {
-        let is_next = |(number, _): &(u64, Option<u64>)| number.checked_add(1) == Some(epoch.epoch);
-        let began_ms = before.filter(is_next).and_then(|(_, ended_ms)| ended_ms);
-        let clock = epoch.printed_seconds.take().is_some() && epoch.clock_seconds.is_none();
-        if clock {
-            epoch.clock_seconds = clock_between(began_ms, epoch.ended_at_ms);
+    let ends: Vec<Option<u64>> = epochs.iter().map(|epoch| epoch.ended_at_ms).collect();
+    let numbers: Vec<u64> = epochs.iter().map(|epoch| epoch.epoch).collect();
+    for (place, epoch) in epochs.iter_mut().enumerate() {
+        let was_printed = epoch.printed_seconds.take().is_some();
+        let Some(before) = place.checked_sub(1).filter(|_| was_printed) else {
+            continue;
+        };
+        let is_next = numbers[before].checked_add(1) == Some(epoch.epoch);
+        let alone = |at: usize| {
+            let same =
+                |other: Option<usize>| other.is_some_and(|other| ends.get(other) == ends.get(at));
+            !same(at.checked_sub(1)) && !same(Some(at + 1))
+        };
+        if epoch.clock_seconds.is_none() && is_next && alone(before) && alone(place) {
+            epoch.clock_seconds = clock_between(ends[before], ends[place]);
         }
-        before = Some((epoch.epoch, epoch.ended_at_ms));
     }
 }
 
@@ -113,6 +128,29 @@ mod tests {
         let stated = |printed: &[f64]| printed.iter().map(|time| Some(*time)).collect::<Vec<_>>();
         assert_eq!(times(&[1.5, 1.4, 1.6], 2000), stated(&[1.5, 1.4, 1.6]));
         assert_eq!(times(&[9.5, 9.4, 9.6], 9000), stated(&[9.5, 9.4, 9.6]));
+    }
+
+    #[test]
+    fn of_epochs_that_a_buffer_held_back_the_clock_knows_nothing() {
+        // Times since the start, four epochs of 1 s in each portion.
+        let ends = (0..12_u64).map(|at| ((at / 4 + 1) * 4000, at as f64 + 1.02));
+        assert_eq!(judged(ends), [None; 12]);
+    }
+
+    #[test]
+    fn of_two_trainings_in_one_output_and_of_a_clock_that_was_set_nothing_is_dropped() {
+        let epoch = |epoch: u64, at_ms: u64| Epoch {
+            epoch,
+            printed_seconds: Some(1.5),
+            ended_at_ms: Some(at_ms),
+            ..Epoch::default()
+        };
+        let two = (1..9).flat_map(|of| [epoch(of + 3, of * 1500), epoch(of, of * 1500 + 700)]);
+        let set = (1..60).map(|of| epoch(of, of * 1500 + if of < 50 { 3_600_000 } else { 0 }));
+        for mut epochs in [two.collect::<Vec<_>>(), set.collect()] {
+            judge(&mut epochs);
+            assert!(epochs.iter().all(|epoch| epoch.printed_seconds.is_some()));
+        }
     }
 
     #[test]

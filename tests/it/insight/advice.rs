@@ -347,6 +347,12 @@ fn a_run_that_was_cut_off_is_told_how_long_it_needs() {
         "{:?}",
         over.advice
     );
+    let mut hung = cut(HOUR, None);
+    hung.record().progress.epochs.truncate(20);
+    assert!(
+        !advises(&hung.insight(), AdviceKind::Walltime),
+        "it trained no more"
+    );
     let mut untimed = cut(HOUR, None);
     untimed.record().progress.epochs.truncate(3);
     assert!(!advises(&untimed.insight(), AdviceKind::Walltime));

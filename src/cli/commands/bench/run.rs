@@ -50,7 +50,7 @@ pub(crate) fn run(session: &Session, args: &BenchRun) -> Result<u8, Error> {
         bench.path().display()
     ));
     if let Some(walltime) = &args.how.detach {
-        let (record, run) = detach(session, bench, walltime)?;
+        let (record, run) = detach(session, bench, &source, walltime)?;
         return show_submitted(session, &record, run.path());
     }
     let work = MatrixWork::new(&matrix, &source, &mut bench);

@@ -90,8 +90,8 @@ fn search(session: &Session, how: &StudyRun, sweep: &Sweep, source: &Source) -> 
             "nothing is left to run: {runs} finished earlier; {more}begin again with --restart"
         ));
     }
-    if let Some(walltime) = &how.detach {
-        let (record, run) = detach(session, dir, walltime)?;
+    if let Some(walltime) = how.detach.as_ref().filter(|_| over < all) {
+        let (record, run) = detach(session, dir, source, walltime)?;
         return show_submitted(session, &record, run.path());
     }
     let work = SweepWork::new(sweep, source, &mut dir, optuna);

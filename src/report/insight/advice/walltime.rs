@@ -5,6 +5,8 @@ use crate::foundation::units::{Walltime, display_seconds};
 use crate::job::JobState;
 use crate::report::insight::threshold::{HEADROOM, LEAST_EPOCHS, LEAST_SECONDS, TIME_LOW};
 
+/// One that ended no epoch for so many times its longest was not training when it was cut off.
+const HUNG: f64 = 3.0;
 /// No limit shorter than this is advised, in seconds.
 const LEAST_LIMIT: u64 = 300;
 
@@ -45,6 +47,13 @@ fn longer(case: &Case<'_>, asked: u64, most: Option<u64>) -> Option<Advice> {
     let left = planned.checked_sub(timing.epochs_completed)?;
     let epochs = timing.epochs.as_ref()?;
     if left == 0 || epochs.is_warmup || real(epochs.count as u64) < LEAST_EPOCHS {
+        return None;
+    }
+    // More time does not help one that hung, or waited for something.
+    let last = case.view.timed()?.progress.epochs.last()?.ended_at_ms;
+    let pause = last.zip(case.view.status.ended_at_ms);
+    let pause = pause.map(|(last, ended)| real(ended.saturating_sub(last)) / 1e3);
+    if pause.is_some_and(|pause| pause > HUNG * epochs.longest_seconds) {
         return None;
     }
     let ran = case.ran_seconds.unwrap_or_else(|| real(asked));
