@@ -310,10 +310,11 @@ impl<'a, W: Work> Conductor<'a, W> {
             }
         };
         let (slot, at_ms) = (flight.slot, now_ms());
-        // From start to end, as tables have it.
+        // From start to end of each attempt, as tables have it.
         let status = &tracked.status;
         let span = status.started_at_ms.zip(status.ended_at_ms);
-        let took = span.map(|(from, to)| seconds_between(from, to));
+        let span = span.map(|(from, to)| seconds_between(from, to));
+        let took = tracked.all_starts.map(|all| all.ran_seconds).or(span);
         let run_id = tracked.record.run_id.clone();
         self.work.note(Entry::Over {
             at_ms,

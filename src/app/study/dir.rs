@@ -20,6 +20,9 @@ use crate::learn::sweep::Study;
 
 const JOURNAL: &str = "journal.jsonl";
 const LOCK: &str = "lock";
+/// What to do where nothing can be written.
+const UNWRITABLE: &str =
+    "make it writable for you again, or keep records elsewhere with --state-dir";
 /// Bytes of a journal at most: a line of some hundred for each start of 100,000 runs.
 const MOST_JOURNAL: usize = 512 << 20;
 const MOST_HEAD: usize = 1 << 20;
@@ -223,8 +226,9 @@ impl<J: Kept> StudyDir<J> {
 
 fn lock<J: Kept>(session: &Session, dir: &PrivateDir, name: &str) -> Result<Lock, Error> {
     let path = dir.path().join(LOCK);
-    let lock = acquire_now(&path)
-        .map_err(|error| failure!(CannotWrite, "cannot lock `{}`: {error}", path.display()))?;
+    let lock = acquire_now(&path).map_err(|error| {
+        failure!(CannotWrite, "cannot lock `{}`: {error}", path.display()).hinted(UNWRITABLE)
+    })?;
     match lock {
         Ok(lock) => {
             if !lock.is_exclusive() {
@@ -301,7 +305,7 @@ fn read_journal<J: Kept>(session: &Session, dir: &PrivateDir) -> Result<J, Error
     if unread > 0 {
         let path = dir.path().join(JOURNAL);
         session.warning(&format!(
-            "{} of `{}` cannot be read and are ignored",
+            "{} of `{}` cannot be read and are ignored; where they were damaged, a run is missing, and --restart begins again",
             counted(unread as u64, "line"),
             path.display()
         ));
@@ -327,6 +331,6 @@ fn open_journal(dir: &PrivateDir) -> Result<File, Error> {
     };
     opened().map_err(|error| {
         let why = chain(&error).join(": ");
-        failure!(CannotWrite, "cannot write `{}`: {why}", path.display())
+        failure!(CannotWrite, "cannot write `{}`: {why}", path.display()).hinted(UNWRITABLE)
     })
 }

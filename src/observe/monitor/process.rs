@@ -179,9 +179,21 @@ fn parse_io(text: &[u8]) -> Option<Io> {
     })
 }
 
-/// `RssShmem` of `/proc/PID/status`, in bytes; Linux 4.5 and later. (`shared` of `statm` holds mapped files too.)
-fn parse_shmem_bytes(text: &[u8]) -> Option<u64> {
-    line(text, b"RssShmem:")?.checked_mul(1024)
+/// What `/proc/PID/status` says of a process's memory, in bytes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Held {
+    /// `RssShmem`; Linux 4.5 and later. (`shared` of `statm` holds mapped files too.)
+    pub(super) shmem_bytes: u64,
+    /// `VmHWM`: the most that was resident at once.
+    pub(super) peak_bytes: Option<u64>,
+}
+
+fn parse_held(text: &[u8]) -> Option<Held> {
+    let bytes = |key: &[u8]| line(text, key)?.checked_mul(1024);
+    Some(Held {
+        shmem_bytes: bytes(b"RssShmem:")?,
+        peak_bytes: bytes(b"VmHWM:"),
+    })
 }
 
 /// The number that follows a key at the start of a line; a unit after it is left.
@@ -288,8 +300,8 @@ impl ProcDir {
         self.read(pid, "io", parse_io, kept)
     }
 
-    pub(super) fn shmem_bytes(&mut self, pid: u32) -> io::Result<u64> {
-        self.read(pid, "status", parse_shmem_bytes, None)
+    pub(super) fn held(&mut self, pid: u32) -> io::Result<Held> {
+        self.read(pid, "status", parse_held, None)
     }
 
     /// Reads a file of a process. One that is `kept` shows this process only, even if another gets its pid later: `ESRCH` once that was
@@ -391,10 +403,13 @@ mod tests {
             })
         );
         assert_eq!(
-            parse_shmem_bytes(b"RssFile:\t    6624 kB\nRssShmem:\t      12 kB\n"),
-            Some(12_288)
+            parse_held(b"VmHWM:\t  400 kB\nRssFile:\t    6624 kB\nRssShmem:\t      12 kB\n"),
+            Some(Held {
+                shmem_bytes: 12_288,
+                peak_bytes: Some(409_600)
+            })
         );
-        assert_eq!(parse_shmem_bytes(b"Name:\tx\nState:\tZ (zombie)\n"), None);
+        assert_eq!(parse_held(b"Name:\tx\nState:\tZ (zombie)\n"), None);
     }
 
     #[test]

@@ -36,7 +36,7 @@ pub const PROCESS_INTERVAL: Duration = Duration::from_secs(5);
 /// | `mem_shmem_bytes` | `RssShmem` of `/proc/PID/status` (Linux 4.5); every 5 s, not more often | `memory.stat` |
 /// | `io_read_bytes`, `io_write_bytes` | `/proc/PID/io`, the supervisor's from the start of the sampler; every 5 s | the larger of that and of v2 `io.stat`, v1 `blkio.throttle.io_service_bytes_recursive` |
 /// | `mem_anon_bytes`, `mem_file_bytes` | none | `memory.stat`; v1 `total_rss`, `total_cache` |
-/// | `mem_peak_bytes` | none | v2 `memory.peak`; v1 `memory.max_usage_in_bytes` |
+/// | `mem_peak_bytes` | the largest `VmHWM` of `/proc/PID/status`; every 5 s | v2 `memory.peak`; v1 `memory.max_usage_in_bytes` |
 /// | `mem_oom_kills` | none | v2 `memory.events`; v1 `memory.oom_control` of all directories |
 /// | `cpu_throttled_us` | none | `cpu.stat`; in v1 of the job's own quota |
 /// | `psi_…` | none | v2 `cpu.pressure`, `memory.pressure`, `io.pressure` |
@@ -224,8 +224,11 @@ impl Sampler {
             all || has_root_ended || is_due_after(self.shmem_at_ms, now_ms, SHMEM_INTERVAL_MS);
         if is_slow && is_shmem_due && sample.mem_shmem_bytes.is_none() {
             self.shmem_at_ms = Some(now_ms);
-            match self.tree.read_shmem_bytes() {
-                Ok(bytes) => sample.mem_shmem_bytes = Some(bytes),
+            match self.tree.read_held() {
+                Ok(held) => {
+                    sample.mem_shmem_bytes = Some(held.shmem_bytes);
+                    sample.mem_peak_bytes = sample.mem_peak_bytes.or(held.peak_bytes);
+                }
                 Err(why) => self.columns.note_failure(&SHMEM_COLUMNS, &why),
             }
         }

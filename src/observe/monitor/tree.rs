@@ -14,7 +14,7 @@ use std::path::Path;
 
 use super::identity::Process;
 use super::job_signs::JobSigns;
-use super::process::{CpuTicks, Io, KeptOf, ProcDir, Stat, is_gone, read_stat};
+use super::process::{CpuTicks, Held, Io, KeptOf, ProcDir, Stat, is_gone, read_stat};
 
 /// Ticks after which a process that was no member is looked at again: it may have changed its group, or its pid may
 /// have passed on unseen. The looks are spread over the ticks.
@@ -57,8 +57,8 @@ struct Member {
     io: Option<Io>,
     /// The CPU times that it had then.
     io_as_of: CpuTicks,
-    /// Its shared memory in bytes, and the resident pages that it had then.
-    shmem: Option<(u64, u64)>,
+    /// Its memory, and the resident pages that it had then.
+    held: Option<(Held, u64)>,
     file: KeptOf,
     io_file: KeptOf,
 }
@@ -439,19 +439,25 @@ impl Tree {
         }
     }
 
-    /// Reads the shared memory of the members, in bytes. An error says why none of it is known. One whose resident memory is as
-    /// it was is not asked again: for that file the kernel walks more than for all others of a process together.
-    pub(super) fn read_shmem_bytes(&mut self) -> Result<u64, String> {
+    /// Reads the shared memory of the members, and the most that one of them held. An error says why none of it is known. One whose
+    /// resident memory is as it was is not asked again: for that file the kernel walks more than for all others of a process together.
+    pub(super) fn read_held(&mut self) -> Result<Held, String> {
         let mut why = "no process of the run was left to read".to_owned();
-        let mut total = None;
+        let mut total: Option<Held> = None;
         let members = self.members.iter_mut();
         for member in members.filter(|member| !member.stat.is_ended()) {
             let (pid, pages) = (member.stat.pid, member.stat.rss_pages);
-            let known = member.shmem.filter(|(_, then)| *then == pages);
-            match known.map_or_else(|| self.proc.shmem_bytes(pid), |(bytes, _)| Ok(bytes)) {
-                Ok(bytes) => {
-                    member.shmem = Some((bytes, pages));
-                    total = Some(bytes.saturating_add(total.unwrap_or(0)));
+            let known = member.held.filter(|(_, then)| *then == pages);
+            match known.map_or_else(|| self.proc.held(pid), |(held, _)| Ok(held)) {
+                Ok(held) => {
+                    member.held = Some((held, pages));
+                    let before = total.map_or(0, |total| total.shmem_bytes);
+                    total = Some(Held {
+                        shmem_bytes: held.shmem_bytes.saturating_add(before),
+                        peak_bytes: held
+                            .peak_bytes
+                            .max(total.and_then(|total| total.peak_bytes)),
+                    });
                 }
                 Err(error) => why = format!("cannot read RssShmem of process {pid}: {error}"),
             }
@@ -840,7 +846,7 @@ mod tests {
         let mut tree = tree(&proc, None);
         assert_eq!(members(&mut tree), [100]);
         assert!(
-            tree.read_shmem_bytes()
+            tree.read_held()
                 .expect_err("no status")
                 .contains("RssShmem")
         );

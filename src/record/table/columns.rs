@@ -317,7 +317,7 @@ columns! {
         cpu_system_seconds: Optional REAL in "/record/usage" = "usage.cpu_system_seconds";
         /// Time in which a CPU quota throttled it.
         cpu_throttled_seconds: Optional REAL in "/record/usage" = "usage.cpu_throttled_seconds";
-        /// Largest memory in any sample; of three samples or fewer (`watcher_samples`) the peak is not known.
+        /// Largest memory in any sample, or without a cgroup of one process between two; of three samples or fewer (`watcher_samples`) the peak is not known.
         mem_peak_bytes: Optional WHOLE in "/record/usage" = "usage.mem_peak_bytes";
         /// Processes that the kernel killed because of memory.
         mem_oom_kills: Optional WHOLE in "/record/usage" = "usage.mem_oom_kills";
