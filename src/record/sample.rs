@@ -255,9 +255,9 @@ impl Sample {
     /// two samples.
     #[must_use]
     pub fn mem_most_bytes(&self) -> Option<u64> {
-        let between = self
-            .mem_peak_bytes
-            .filter(|_| self.mem_anon_bytes.is_none());
+        // That of a cgroup has its page cache in it, also where nothing else of its memory could be read.
+        let of_cgroup = self.mem_anon_bytes.or(self.mem_oom_kills);
+        let between = self.mem_peak_bytes.filter(|_| of_cgroup.is_none());
         self.mem_used_bytes().max(between)
     }
 
@@ -423,5 +423,10 @@ mod tests {
         };
         let most = [None, Some(5)].map(|anon| between(anon).mem_most_bytes());
         assert_eq!(most, [Some(400), Some(5)]);
+        let unread = Sample {
+            mem_oom_kills: Some(0),
+            ..between(None)
+        };
+        assert_eq!(unread.mem_most_bytes(), Some(7));
     }
 }
