@@ -103,7 +103,7 @@ reading! {
         mem_anon_bytes: Gauge,
         /// File pages of the cgroup: page cache, mapped files, shared memory. Most of it can be dropped.
         mem_file_bytes: Gauge,
-        /// Peak memory of the cgroup according to the kernel, including page cache; without a cgroup the most that one process held.
+        /// Peak memory of the cgroup according to the kernel, including page cache.
         mem_peak_bytes: Gauge,
         /// Processes that the kernel killed because of memory.
         mem_oom_kills: Counter,
@@ -249,16 +249,6 @@ impl Sample {
             self.mem_anon_bytes,
             self.mem_shmem_bytes,
         )
-    }
-
-    /// The most memory that the run is known to have needed up to this sample: without a cgroup one process may have held more between
-    /// two samples.
-    #[must_use]
-    pub fn mem_most_bytes(&self) -> Option<u64> {
-        // That of a cgroup has its page cache in it, also where nothing else of its memory could be read.
-        let of_cgroup = self.mem_anon_bytes.or(self.mem_oom_kills);
-        let between = self.mem_peak_bytes.filter(|_| of_cgroup.is_none());
-        self.mem_used_bytes().max(between)
     }
 
     /// [`Sample::mem_used_bytes`] of the columns that it is made of.
@@ -414,19 +404,5 @@ mod tests {
         };
         assert_eq!(both.mem_used_bytes(), Some(11));
         assert_eq!(Sample::default().mem_used_bytes(), None);
-        // What a process held between two samples counts, what a cgroup held with its page cache does not.
-        let between = |anon: Option<u64>| Sample {
-            mem_rss_bytes: Some(7),
-            mem_anon_bytes: anon,
-            mem_peak_bytes: Some(400),
-            ..Sample::default()
-        };
-        let most = [None, Some(5)].map(|anon| between(anon).mem_most_bytes());
-        assert_eq!(most, [Some(400), Some(5)]);
-        let unread = Sample {
-            mem_oom_kills: Some(0),
-            ..between(None)
-        };
-        assert_eq!(unread.mem_most_bytes(), Some(7));
     }
 }

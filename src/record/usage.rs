@@ -66,10 +66,15 @@ impl Usage {
         self.cpu_system_seconds = time(self.cpu_system_seconds, sample.cpu_system_us);
         self.cpu_throttled_seconds = time(self.cpu_throttled_seconds, sample.cpu_throttled_us);
         self.mem_oom_kills = self.mem_oom_kills.max(sample.mem_oom_kills);
-        self.mem_peak_bytes = newer(self.mem_peak_bytes, sample.mem_most_bytes());
+        self.mem_peak_bytes = newer(self.mem_peak_bytes, sample.mem_used_bytes());
         self.io_read_bytes = newer(self.io_read_bytes, sample.io_read_bytes);
         self.io_write_bytes = newer(self.io_write_bytes, sample.io_write_bytes);
         self.processes_peak = newer(self.processes_peak, sample.processes);
+    }
+
+    /// Takes in the most memory that one process held, also between two samples.
+    pub fn note_process_peak(&mut self, bytes: Option<u64>) {
+        self.mem_peak_bytes = self.mem_peak_bytes.max(bytes);
     }
 
     /// Takes in what somebody else measured of the same run on the same node: each figure is the larger one.

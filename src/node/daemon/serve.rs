@@ -90,15 +90,15 @@ struct Daemon {
 impl Daemon {
     fn open(settings: &DaemonSettings) -> Result<Self, DaemonError> {
         let path = settings.state_dir().join("dlrun.db");
-        let store = NodeStore::open(&path).map_err(DaemonError::Store)?;
         let problems = check::problems(settings);
+        for problem in &problems {
+            tracing::warn!("{problem}");
+        }
+        let store = NodeStore::open(&path).map_err(DaemonError::Store)?;
         let found = found(&store).map_err(DaemonError::Store)?;
         let (notice, notices) = mpsc::unbounded_channel();
         let recorder = Recorder::start(store, &path, notice);
         let read_group = settings.read_group().and_then(check::group_id);
-        for problem in &problems {
-            tracing::warn!("{problem}");
-        }
         let gpus = gpu_watch(settings);
         let mut node = Node::new(settings.clone(), gpus, recorder, problems);
         node.recover(found);

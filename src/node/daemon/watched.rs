@@ -160,6 +160,7 @@ impl Watched {
         self.memory.samples += 1;
         self.memory.last_at_ms = sample.at_ms;
         usage.add_sample(sample, self.record.started_at_ms);
+        usage.note_process_peak(self.sampler.process_peak_bytes());
         let kills = usage
             .mem_oom_kills
             .unwrap_or(0)

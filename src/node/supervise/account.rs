@@ -93,6 +93,11 @@ impl Account {
         });
     }
 
+    /// Takes in the most memory that one process held.
+    pub(super) fn note_process_peak(&mut self, bytes: Option<u64>) {
+        self.own.usage.note_process_peak(bytes);
+    }
+
     /// Takes in what the daemon measured.
     pub(super) fn take(&mut self, mut measured: Measured) {
         // The watcher looks at the clock itself.

@@ -79,6 +79,11 @@ impl Sampling {
         self.read(now_ms, true)
     }
 
+    /// The most memory that one process held; `None` with a cgroup.
+    pub(super) fn process_peak_bytes(&self) -> Option<u64> {
+        self.sampler.process_peak_bytes()
+    }
+
     /// The cgroup that is read.
     pub(super) fn cgroup(&self) -> Option<&str> {
         self.sampler.cgroup()

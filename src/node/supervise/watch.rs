@@ -463,6 +463,8 @@ impl Watch {
     /// Takes in a sample of the watcher's own.
     pub(super) fn add(&mut self, sample: Sample) {
         self.account.add(&sample, &self.sampling.gpus.facts);
+        self.account
+            .note_process_peak(self.sampling.process_peak_bytes());
         for event in self.sampling.gpus.take_events() {
             self.account.note_at(event);
         }

@@ -36,7 +36,7 @@ pub const PROCESS_INTERVAL: Duration = Duration::from_secs(5);
 /// | `mem_shmem_bytes` | `RssShmem` of `/proc/PID/status` (Linux 4.5); every 5 s, not more often | `memory.stat` |
 /// | `io_read_bytes`, `io_write_bytes` | `/proc/PID/io`, the supervisor's from the start of the sampler; every 5 s | the larger of that and of v2 `io.stat`, v1 `blkio.throttle.io_service_bytes_recursive` |
 /// | `mem_anon_bytes`, `mem_file_bytes` | none | `memory.stat`; v1 `total_rss`, `total_cache` |
-/// | `mem_peak_bytes` | the largest `VmHWM` of `/proc/PID/status`; every 5 s | v2 `memory.peak`; v1 `memory.max_usage_in_bytes` |
+/// | `mem_peak_bytes` | none | v2 `memory.peak`; v1 `memory.max_usage_in_bytes` |
 /// | `mem_oom_kills` | none | v2 `memory.events`; v1 `memory.oom_control` of all directories |
 /// | `cpu_throttled_us` | none | `cpu.stat`; in v1 of the job's own quota |
 /// | `psi_…` | none | v2 `cpu.pressure`, `memory.pressure`, `io.pressure` |
@@ -70,6 +70,8 @@ pub struct Sampler {
     baseline: Baseline,
     slow_at_ms: Option<u64>,
     shmem_at_ms: Option<u64>,
+    /// The most that one process held (`VmHWM`), looked at with its shared memory.
+    process_peak_bytes: Option<u64>,
     had_root: bool,
     pids: Vec<u32>,
     columns: Columns,
@@ -126,6 +128,7 @@ impl Sampler {
             baseline: Baseline::default(),
             slow_at_ms: None,
             shmem_at_ms: None,
+            process_peak_bytes: None,
             had_root: false,
             pids: Vec::new(),
             columns: Columns::new(),
@@ -197,6 +200,12 @@ impl Sampler {
         self.tree.is_root_alive()
     }
 
+    /// The most memory that one process held at once, also between two samples. `None`: the run has a cgroup, which says it of all.
+    #[must_use]
+    pub fn process_peak_bytes(&self) -> Option<u64> {
+        self.process_peak_bytes.filter(|_| self.cgroup.is_none())
+    }
+
     /// Takes a sample; `now_ms` is its time, in Unix milliseconds UTC. With `all` it has also the columns that are not due:
     /// the last one of a run.
     pub fn sample(&mut self, now_ms: u64, all: bool) -> Sample {
@@ -227,7 +236,7 @@ impl Sampler {
             match self.tree.read_held() {
                 Ok(held) => {
                     sample.mem_shmem_bytes = Some(held.shmem_bytes);
-                    sample.mem_peak_bytes = sample.mem_peak_bytes.or(held.peak_bytes);
+                    self.process_peak_bytes = self.process_peak_bytes.max(held.peak_bytes);
                 }
                 Err(why) => self.columns.note_failure(&SHMEM_COLUMNS, &why),
             }

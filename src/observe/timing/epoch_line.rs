@@ -91,6 +91,7 @@ fn with_figures<'a>(
     if seconds.is_some() || over {
         let first = words.split(|c: char| !c.is_ascii_alphabetic()).next();
         return Some(Event {
+            has_decimals: read.has_decimals,
             evaluates: first.is_some_and(names::is_of_evaluation) && is_all_of_evaluation,
             ..Event::epoch_end(epoch, facts).took(seconds)
         });

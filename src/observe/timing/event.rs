@@ -176,6 +176,8 @@ pub(super) struct Event<'a> {
     pub(super) of: Option<u64>,
     /// How long the epoch, or the run, took.
     pub(super) seconds: Option<f64>,
+    /// Whether `seconds` were printed with digits behind a point.
+    pub(super) has_decimals: bool,
     /// Whether the line is of the evaluation of an epoch: where another line of the epoch came before, `seconds` are of it alone.
     pub(super) evaluates: bool,
     pub(super) facts: Facts<'a>,
@@ -190,6 +192,7 @@ impl<'a> Event<'a> {
             step: None,
             of: None,
             seconds: None,
+            has_decimals: false,
             evaluates: false,
             facts,
         }

@@ -71,6 +71,8 @@ pub(super) struct Fold {
     midway: bool,
     /// Whether only an evaluation said that the last epoch is over.
     unsure: bool,
+    /// Whether epochs' times are printed with digits behind a point.
+    has_decimals: bool,
     /// Lines of the epoch that ended last, if it had no steps.
     last_lines: u64,
     /// Whether the figures of the line at hand count.
@@ -94,7 +96,7 @@ impl Fold {
             (true, Some(true)) if !announced_last => Some(EpochNumbering::ZeroBased),
             (true, _) => Some(EpochNumbering::OneBased),
         };
-        printed_times::judge(&mut progress.epochs);
+        printed_times::judge(&mut progress.epochs, self.has_decimals);
         progress.step_times = self.pace.times();
         progress.points = self.curves.points();
         progress
@@ -104,6 +106,7 @@ impl Fold {
     pub(super) fn apply(&mut self, event: Event<'_>, at_ms: Option<u64>) {
         self.counts = false;
         self.seen_ms = at_ms.or(self.seen_ms);
+        self.has_decimals |= event.has_decimals;
         if event.says != Says::Validation {
             self.trained.note(&event.facts.metrics);
         }

@@ -39,6 +39,8 @@ pub(super) struct Read<'a> {
     /// The epoch's time where it is called a time, and where it is not called anything.
     pub(super) named_seconds: Option<f64>,
     pub(super) idle_seconds: Option<f64>,
+    /// Whether that time was printed with digits behind a point.
+    pub(super) has_decimals: bool,
     pub(super) facts: Facts<'a>,
     /// For each metric the part of the line that begins right before its name.
     heads: Vec<Option<&'static str>>,
@@ -134,7 +136,11 @@ impl<'a> Read<'a> {
             return Some(after);
         }
         if let Some((seconds, after)) = scan::duration(from) {
+            let known = (self.named_seconds, self.idle_seconds);
             self.take_time(name, seconds, after);
+            if known != (self.named_seconds, self.idle_seconds) {
+                self.has_decimals = from[..from.len() - after.len()].contains('.');
+            }
             return Some(after);
         }
         if let Some((seconds, after)) = scan::clock(from) {

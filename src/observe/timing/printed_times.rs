@@ -3,12 +3,13 @@
 use super::pace::seconds_between;
 use crate::record::Epoch;
 
-/// Drops the printed times that are no times of single epochs, and the times by the clock where printed ones are as exact.
-pub(super) fn judge(epochs: &mut [Epoch]) {
+/// Drops the printed times that are no times of single epochs, and the times by the clock where printed ones are as exact:
+/// `has_decimals`: they were printed with digits behind a point, be these zeros.
+pub(super) fn judge(epochs: &mut [Epoch], has_decimals: bool) {
     if grow_like_a_sum(epochs) || exceed_the_clock(epochs) {
         drop_printed(epochs);
     }
-    trust_whole_seconds(epochs);
+    trust_whole_seconds(epochs, has_decimals);
 }
 
 /// True where the printed times of epochs are those since the beginning: three or more, each longer than the one before by
@@ -70,11 +71,11 @@ fn drop_printed(epochs: &mut [Epoch]) {
 /// Whole seconds give way to the clock, since most are rounded. Beside others with decimals (`1.00s` and `1.01s`) they are as exact
 /// as those: then no clock is kept for them, or the epochs would have two sources of times. Programs may print short times in
 /// another unit, or with more digits, so only times of the same size say so.
-fn trust_whole_seconds(epochs: &mut [Epoch]) {
+fn trust_whole_seconds(epochs: &mut [Epoch], has_decimals: bool) {
     for size in [1.0..10.0, 10.0..60.0, 60.0..100.0] {
         let printed = |epoch: &Epoch| epoch.printed_seconds.filter(|time| size.contains(time));
         let mut times = epochs.iter().filter_map(printed);
-        if times.any(|time| time.fract() != 0.0) {
+        if has_decimals || times.any(|time| time.fract() != 0.0) {
             let whole = |epoch: &&mut Epoch| printed(epoch).is_some_and(|time| time.fract() == 0.0);
             let whole = epochs.iter_mut().filter(whole);
             whole.for_each(|epoch| epoch.clock_seconds = None);
@@ -101,7 +102,7 @@ mod tests {
             ..Epoch::default()
         };
         let mut epochs: Vec<Epoch> = (1..).zip(ends).map(epoch).collect();
-        judge(&mut epochs);
+        judge(&mut epochs, false);
         epochs.iter().map(Epoch::seconds).collect()
     }
 
@@ -148,9 +149,25 @@ mod tests {
         let two = (1..9).flat_map(|of| [epoch(of + 3, of * 1500), epoch(of, of * 1500 + 700)]);
         let set = (1..60).map(|of| epoch(of, of * 1500 + if of < 50 { 3_600_000 } else { 0 }));
         for mut epochs in [two.collect::<Vec<_>>(), set.collect()] {
-            judge(&mut epochs);
+            judge(&mut epochs, false);
             assert!(epochs.iter().all(|epoch| epoch.printed_seconds.is_some()));
         }
+    }
+
+    /// `1.00s` by chance for all epochs.
+    #[test]
+    fn whole_seconds_with_printed_zeros_are_exact() {
+        let epoch = Epoch {
+            printed_seconds: Some(1.0),
+            clock_seconds: Some(1.3),
+            ..Epoch::default()
+        };
+        let judged = |has_decimals: bool| {
+            let mut epochs = [epoch.clone()];
+            judge(&mut epochs, has_decimals);
+            epochs[0].seconds()
+        };
+        assert_eq!([false, true].map(judged), [Some(1.3), Some(1.0)]);
     }
 
     #[test]
