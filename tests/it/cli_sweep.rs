@@ -321,6 +321,29 @@ fn a_trial_that_fails_when_it_continues_keeps_its_value() {
     let _ = again.warns("nothing is left to run");
 }
 
+/// Before the journal of the sweep before is set aside.
+#[test]
+fn a_single_machine_has_no_other_to_conduct_a_sweep() {
+    let env = TestEnv::new();
+    let file = sweep(
+        &env,
+        "0",
+        "sampler = \"sobol\"\ntrials = 2\n[sweep.space]\nvars.x = { low = 0, high = 11 }\n",
+    );
+    let _ = run(&env, &file).run().code(0);
+    let refused = run(&env, &file)
+        .arg("--detach")
+        .arg("--restart")
+        .run()
+        .code(64);
+    assert!(refused.stderr.contains("nohup"), "{}", refused.stderr);
+    assert_eq!(ran(&env).len(), 2);
+    let _ = run(&env, &file)
+        .run()
+        .code(0)
+        .warns("nothing is left to run");
+}
+
 #[test]
 fn a_changed_search_is_refused_and_a_larger_budget_continues() {
     let env = TestEnv::new();

@@ -16,6 +16,16 @@ use crate::record::rundir::RunDir;
 /// Its job file, beside the journal.
 const FILE: &str = "conductor.toml";
 
+/// Refuses a scheduler that has no other machine for the job, before anything is begun.
+pub(crate) fn may_detach(kind: SchedulerKind) -> Result<(), Error> {
+    if !kind.is_local() {
+        return Ok(());
+    }
+    let error = failure!(Usage, "`--detach` needs a scheduler that has several nodes");
+    let hint = "on this machine alone let the shell do it: nohup dlrun ... &, without --detach";
+    Err(error.hinted(hint))
+}
+
 /// Submits the job that conducts what `dir` keeps: this command without `--detach` and `--restart`. `walltime`: its time limit, after which
 /// it continues by itself.
 pub(crate) fn detach<J: Kept>(
@@ -25,11 +35,6 @@ pub(crate) fn detach<J: Kept>(
     walltime: &str,
 ) -> Result<(RunRecord, RunDir), Error> {
     let kind = dir.header.scheduler;
-    if kind == SchedulerKind::Local {
-        let error = failure!(Usage, "`--detach` needs a scheduler that has several nodes");
-        let hint = "on this machine alone let the shell do it: nohup dlrun ... &, without --detach";
-        return Err(error.hinted(hint));
-    }
     let mut words = words(std::env::args_os().skip(1));
     let names_state = |word: &OsString| word.to_string_lossy().starts_with("--state-dir");
     if !words.iter().any(names_state) {

@@ -8,7 +8,7 @@ mod optuna;
 mod sweep;
 
 pub(crate) use conduct::{Conductor, Source};
-pub(crate) use detach::detach;
+pub(crate) use detach::{detach, may_detach};
 pub(crate) use dir::{BenchDir, StudyDir};
 pub(crate) use matrix::{MatrixWork, begin_matrix, load_cell};
 pub(crate) use optuna::Optuna;

@@ -19,9 +19,9 @@ pub struct Outcome {
     /// The second metric of two at its end; null: none, or no number.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub second_value: Option<f64>,
-    /// Epochs that ended in it.
+    /// Epochs that ended in all attempts of its run, each once.
     pub epochs: u64,
-    /// The job from start to end, in seconds.
+    /// All attempts of its run from start to end, in seconds.
     pub wall_seconds: Option<f64>,
     /// Its nodes times its time, in hours.
     pub node_hours: Option<f64>,

@@ -8,6 +8,7 @@ use toml::{Table, Value};
 
 use super::document::Sweep;
 use super::space::Values;
+use super::start::first_start;
 use super::study::Study;
 use super::tune::trial_of;
 use crate::foundation::diagnostic::Problem;
@@ -83,7 +84,8 @@ impl Sweep {
     #[must_use]
     pub fn runs(&self, study: &Study) -> (usize, usize) {
         let is_done = |slot: &&Slot| study.journal.is_done(**slot);
-        let over = study.first_starts().filter(|trial| trial.outcome.is_some());
+        let is_over = |number: &usize| study.outcome(first_start(*number)).is_some();
+        let over = study.numbers().filter(is_over);
         let (over, trials, pairs) = (over.count(), self.trials as usize, self.pairs(study));
         let pairs_likely = match &self.tune {
             Some(tune) if over < trials && study.best(&self.metric).is_some() => {

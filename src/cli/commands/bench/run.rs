@@ -10,7 +10,9 @@ use crate::app::exit_of_run::code_of_state;
 use crate::app::job::source::read;
 use crate::app::progress::Display;
 use crate::app::session::Session;
-use crate::app::study::{Conductor, MatrixWork, Source, begin_matrix, detach, load_cell};
+use crate::app::study::{
+    Conductor, MatrixWork, Source, begin_matrix, detach, load_cell, may_detach,
+};
 use crate::cli::args::BenchRun;
 use crate::cli::commands::submit::show_submitted;
 use crate::cli::table::{fitted, table};
@@ -41,6 +43,9 @@ pub(crate) fn run(session: &Session, args: &BenchRun) -> Result<u8, Error> {
     check(session, &matrix, &source)?;
     if args.how.dry_run {
         return planned(session, &matrix, &source, repeats);
+    }
+    if args.how.detach.is_some() {
+        may_detach(first.plan.scheduler)?;
     }
     let how = (first.plan.scheduler, repeats, args.how.restart);
     let mut bench = begin_matrix(session, &matrix, &source, how)?;

@@ -10,7 +10,7 @@ use crate::app::exit_of_run::code_of_state;
 use crate::app::job::source::read;
 use crate::app::session::Session;
 use crate::app::study::{
-    Conductor, Optuna, Source, StudyDir, SweepWork, begin_sweep, detach, load_trial,
+    Conductor, Optuna, Source, StudyDir, SweepWork, begin_sweep, detach, load_trial, may_detach,
 };
 use crate::cli::args::{StudyRun, SweepRun, Tune};
 use crate::cli::commands::submit::show_submitted;
@@ -73,6 +73,9 @@ fn search(session: &Session, how: &StudyRun, sweep: &Sweep, source: &Source) -> 
         return planned(session, sweep, source);
     }
     let optuna = optuna.map(Optuna::ready).transpose()?;
+    if how.detach.is_some() {
+        may_detach(scheduler)?;
+    }
     let mut dir = begin_sweep(session, sweep, source, (scheduler, how.restart))?;
     session.note(&format!(
         "{}, kept in {}",
