@@ -7,21 +7,44 @@ use nix::libc::c_int;
 use nix::sys::signal::{SaFlags, SigAction, SigHandler, SigSet, Signal, sigaction};
 
 static CAME: AtomicBool = AtomicBool::new(false);
+static JOB_ENDS: AtomicBool = AtomicBool::new(false);
 
 extern "C" fn note(_signal: c_int) {
     CAME.store(true, Ordering::Relaxed);
 }
 
+extern "C" fn note_end_of_job(_signal: c_int) {
+    JOB_ENDS.store(true, Ordering::Relaxed);
+}
+
+/// Takes over the signals by which the job ends in which this process runs: SIGTERM, SIGHUP, SIGUSR1, which comes before the time
+/// limit, and SIGINT.
+pub(crate) fn take_end_of_job() {
+    for signal in [
+        Signal::SIGINT,
+        Signal::SIGTERM,
+        Signal::SIGHUP,
+        Signal::SIGUSR1,
+    ] {
+        let _ = take_over(signal, note_end_of_job);
+    }
+}
+
+/// Says whether the job is about to end.
+pub(crate) fn job_ends() -> bool {
+    JOB_ENDS.load(Ordering::Relaxed)
+}
+
 /// Takes SIGINT over, for the rest of the command. A handler, since the signal may be handed to any thread, also to one
 /// that was there before: to block it in this one would not be enough.
 pub(crate) fn take() {
-    take_over(Signal::SIGINT);
+    let _ = take_over(Signal::SIGINT, note);
 }
 
 /// Takes SIGTERM and SIGHUP (a lost connection) over too: for what must clear up before it ends.
 pub(crate) fn take_all() {
     for signal in [Signal::SIGTERM, Signal::SIGHUP] {
-        let before = take_over(signal);
+        let before = take_over(signal, note);
         // `nohup` ignores it, and then it must not end anything.
         if let Some(before) = before.filter(|before| matches!(before.handler(), SigHandler::SigIgn))
         {
@@ -32,10 +55,10 @@ pub(crate) fn take_all() {
     take();
 }
 
-fn take_over(signal: Signal) -> Option<SigAction> {
-    let handler = SigHandler::Handler(note);
+fn take_over(signal: Signal, handler: extern "C" fn(c_int)) -> Option<SigAction> {
+    let handler = SigHandler::Handler(handler);
     let action = SigAction::new(handler, SaFlags::SA_RESTART, SigSet::empty());
-    // SAFETY: the handler only stores to an atomic, which is async-signal-safe (`signal-safety(7)`).
+    // SAFETY: each handler only stores to an atomic, which is async-signal-safe (`signal-safety(7)`).
     unsafe { sigaction(signal, &action) }.ok()
 }
 

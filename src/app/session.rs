@@ -106,6 +106,12 @@ impl Session {
         })
     }
 
+    /// The same with another scheduler.
+    pub(crate) fn with_scheduler(&self, scheduler: &str) -> Result<Self, Error> {
+        let state_dir = self.settings.state_dir();
+        Self::open(self.output, Some(state_dir), Some(scheduler))
+    }
+
     /// Prints the answer: `text` for people, `answer` for programs. Returns the exit code of success.
     pub(crate) fn answer(&self, answer: &impl Serialize, text: &str) -> Result<u8, Error> {
         self.output.result(answer, text)

@@ -12,6 +12,20 @@ pub fn ranges(list: &str) -> Option<Vec<RangeInclusive<u32>>> {
     list.split(',').map(range).collect()
 }
 
+/// CPUs as such a list.
+#[must_use]
+pub fn shown(cpus: &[u32]) -> String {
+    let mut cpus = cpus.to_vec();
+    cpus.sort_unstable();
+    let runs = cpus.chunk_by(|one, next| one.checked_add(1) == Some(*next));
+    let shown = runs.map(|run| match (run.first(), run.last()) {
+        (Some(first), Some(last)) if first < last => format!("{first}-{last}"),
+        (Some(only), _) => only.to_string(),
+        _ => String::new(),
+    });
+    shown.collect::<Vec<_>>().join(",")
+}
+
 /// Whether two lists have a CPU in common; `None`: one of them is no list.
 #[must_use]
 pub fn share_one(one: &str, other: &str) -> Option<bool> {
@@ -28,6 +42,18 @@ pub fn share_one(one: &str, other: &str) -> Option<bool> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn list_of_cpus_has_ranges() {
+        for (cpus, expected) in [
+            (&[][..], ""),
+            (&[3], "3"),
+            (&[2, 0, 1, 64], "0-2,64"),
+            (&[0, 2], "0,2"),
+        ] {
+            assert_eq!(shown(cpus), expected);
+        }
+    }
 
     #[test]
     fn lists_meet_where_they_have_a_cpu_in_common() {

@@ -17,7 +17,8 @@ pub use launchers::{Launch, Variables, Worker, launcher_for};
 pub use mpi::{MpiKind, MpiLibrary};
 pub use plan::{
     Candidate, Decision, GPU_VARIABLES, IdlePolicy, ImageCandidate, MeetingPlan, NoImage, Plan,
-    PlannedBuild, PlannedDependency, PlannedResources, PlannedStorage, Rejected, Source, Step,
+    PlannedBuild, PlannedDependency, PlannedResources, PlannedStorage, Rejected, Seat, Source,
+    Step,
 };
 pub use preview::{PlannedProcess, planned_processes, variables_kept};
 pub use ranks::{Meeting, NodeShare, Rank, Roles};

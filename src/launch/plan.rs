@@ -47,6 +47,16 @@ pub struct Rejected {
     pub why: String,
 }
 
+/// The part of a job that one of several trials in it has.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Seat {
+    /// Its number, from 0.
+    pub number: u32,
+    /// CPUs that the trial is bound to; empty: it may use all of the job's.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub cpus: Vec<u32>,
+}
+
 /// Resources with defaults applied; `None`: the line is left out and the site's default holds.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct PlannedResources {
@@ -384,6 +394,9 @@ pub struct Plan {
     /// Whether the program may be asked to end by itself, so that the watcher looks for that.
     #[serde(default, skip_serializing_if = "crate::record::is_default")]
     pub may_be_asked_to_stop: bool,
+    /// The part of the job around it that a packed trial has; `None`: it is a job of its own.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub seat: Option<Seat>,
     /// TERM to KILL of local jobs, in seconds.
     pub kill_wait_seconds: u64,
     /// Where records go, absolute.

@@ -3,6 +3,7 @@
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
+use super::seats::Seats;
 use crate::app::cancel::cancel;
 use crate::app::error::{Error, Kind, failure};
 use crate::app::interrupt;
@@ -11,7 +12,7 @@ use crate::app::job::{source, submit};
 use crate::app::progress::Display;
 use crate::app::session::Session;
 use crate::app::times::seconds_between;
-use crate::app::track::{Tracked, Tracker};
+use crate::app::track::{Tracked, Tracker, plan_of};
 use crate::app::wait::Watched;
 use crate::foundation::clock::now_ms;
 use crate::foundation::diagnostic::Problem;
@@ -20,6 +21,7 @@ use crate::foundation::units::{counted, display_seconds};
 use crate::job::{JobState, RunId};
 use crate::learn::bench::{Cell, Entry, Journal, Settled, Slot, TRIES};
 use crate::record::{NodeRecord, NodeState, Progress};
+use crate::scheduler::local::note_lost;
 
 /// Pauses between two questions to a scheduler, from the last hand-over on.
 const FIRST_PAUSE: Duration = Duration::from_secs(1);
@@ -28,6 +30,11 @@ const LONGEST_PAUSE: Duration = Duration::from_secs(10);
 const LOCAL_PAUSE: Duration = Duration::from_millis(100);
 /// How long a run that has ended well is waited for to write its last record, which may come over NFS.
 const RECORD_PATIENCE: Duration = Duration::from_secs(10);
+/// How long runs that end with their job are waited for to write that down; a job has a few seconds more.
+const END_PATIENCE: Duration = Duration::from_secs(8);
+/// Codes of a run that was ended by SIGHUP, SIGKILL, SIGUSR1 or SIGTERM, as a scheduler ends a job.
+const ENDS_JOBS: [i32; 4] = [129, 137, 138, 143];
+const JOB_ENDED: &str = "the job that it was a part of ended";
 /// Where the first runs all fail, the others would too.
 const HOPELESS: usize = 5;
 
@@ -107,6 +114,10 @@ pub(crate) trait Work {
 struct Flight {
     slot: Slot,
     watched: Watched,
+    /// Its part of the job.
+    seat: Option<u32>,
+    /// Whether a command before handed it over.
+    is_taken_up: bool,
     /// Since when it has ended well without its last record.
     ended_since: Option<Instant>,
     /// Since when it has been asked to end by itself.
@@ -115,10 +126,17 @@ struct Flight {
 }
 
 impl Flight {
-    fn new(slot: Slot, watched: Watched) -> Self {
+    fn ended_well(&self) -> bool {
+        let over = self.watched.over.as_ref();
+        over.is_some_and(|its| its.status.state == JobState::Completed)
+    }
+
+    fn new(slot: Slot, watched: Watched, seat: Option<u32>) -> Self {
         Self {
             slot,
             watched,
+            seat,
+            is_taken_up: false,
             ended_since: None,
             asked_since: None,
             is_given_up: false,
@@ -133,18 +151,26 @@ pub(crate) struct Conductor<'a, W: Work> {
     tracker: Tracker<'a>,
     display: Display,
     max_jobs: usize,
+    /// The parts of the job around it, where the runs have these.
+    seats: Option<Seats>,
     flights: Vec<Flight>,
 }
 
 impl<'a, W: Work> Conductor<'a, W> {
     /// Continues what a command before began.
-    pub(crate) fn new(session: &'a Session, work: W, max_jobs: u32) -> Result<Self, Error> {
+    pub(crate) fn new(
+        session: &'a Session,
+        work: W,
+        max_jobs: u32,
+        seats: Option<Seats>,
+    ) -> Result<Self, Error> {
         let mut conductor = Self {
             session,
             work,
             tracker: Tracker::open(session)?,
             display: Display::new(session.output),
             max_jobs: max_jobs as usize,
+            seats,
             flights: Vec::new(),
         };
         conductor.take_up()?;
@@ -167,7 +193,12 @@ impl<'a, W: Work> Conductor<'a, W> {
             };
             if record.is_some() {
                 let watched = Watched::of_run(&self.tracker, &run_id)?;
-                self.flights.push(Flight::new(slot, watched));
+                let plan = run.as_ref().and_then(plan_of);
+                let seat = plan.and_then(|plan| Some(plan.seat?.number));
+                self.flights.push(Flight {
+                    is_taken_up: true,
+                    ..Flight::new(slot, watched, seat)
+                });
                 continue;
             }
             if run.is_some() {
@@ -185,11 +216,18 @@ impl<'a, W: Work> Conductor<'a, W> {
 
     /// Runs what is left; false: the first runs all failed, so the others were not begun.
     pub(crate) fn run(mut self) -> Result<bool, Error> {
-        interrupt::take();
+        match self.seats {
+            Some(_) => interrupt::take_end_of_job(),
+            None => interrupt::take(),
+        }
         let (mut pause, mut ask_at) = (self.first_pause(), Instant::now());
         let mut hopeless = false;
         loop {
-            while !hopeless && self.flights.len() < self.max_jobs && !interrupt::has_come() {
+            while !hopeless
+                && self.flights.len() < self.max_jobs
+                && !interrupt::has_come()
+                && !interrupt::job_ends()
+            {
                 let slots: Vec<Slot> = self.flights.iter().map(|flight| flight.slot).collect();
                 let slot = self.work.next(&slots);
                 let Some(slot) = slot.map_err(|error| self.with_running(error))? else {
@@ -198,6 +236,9 @@ impl<'a, W: Work> Conductor<'a, W> {
                 self.begin(slot).map_err(|error| self.with_running(error))?;
                 pause = self.first_pause();
                 ask_at = Instant::now() + pause;
+            }
+            if interrupt::job_ends() {
+                return Err(self.end_with_job()?);
             }
             if interrupt::came() {
                 return Err(self.interrupted());
@@ -235,6 +276,11 @@ impl<'a, W: Work> Conductor<'a, W> {
     /// Notes a run and hands it over. Whoever is killed in between finds the note, and no run under its id.
     fn begin(&mut self, slot: Slot) -> Result<(), Error> {
         let mut job = self.work.job(self.session, slot)?;
+        let is_taken = |number| self.flights.iter().any(|its| its.seat == Some(number));
+        let seat = self.seats.as_ref().and_then(|seats| seats.free(is_taken));
+        if let Some((seats, number)) = self.seats.as_ref().zip(seat) {
+            seats.give(number, &mut job.plan);
+        }
         submit::prepare(self.session, &job)?;
         job.build_image(self.session)?;
         let run_id = submit::new_run_id()?;
@@ -246,7 +292,7 @@ impl<'a, W: Work> Conductor<'a, W> {
         match submit::submit(self.session, &job, run_id.clone(), false) {
             Ok((record, _)) => {
                 let watched = Watched::new(&record, &job.plan);
-                self.flights.push(Flight::new(slot, watched));
+                self.flights.push(Flight::new(slot, watched, seat));
                 Ok(())
             }
             Err(error) => {
@@ -268,6 +314,7 @@ impl<'a, W: Work> Conductor<'a, W> {
             .collect();
         for tracked in self.tracker.refresh(&due, false)? {
             let is_meant = |flight: &&mut Flight| flight.watched.run_id == tracked.record.run_id;
+            let has_gone = self.is_of_job_before(&tracked);
             let Some(flight) = self.flights.iter_mut().find(is_meant) else {
                 continue;
             };
@@ -282,7 +329,11 @@ impl<'a, W: Work> Conductor<'a, W> {
                         .warning(&format!("a run was not cancelled: {}", error.message())),
                 }
             }
-            flight.watched.look(tracked);
+            if has_gone {
+                flight.watched.over = Some(tracked);
+            } else {
+                flight.watched.look(tracked);
+            }
         }
         let mut over = Vec::new();
         let mut left = Vec::new();
@@ -293,17 +344,81 @@ impl<'a, W: Work> Conductor<'a, W> {
             }
         }
         self.flights = left;
+        if interrupt::job_ends() {
+            // The others may have ended by the same signal.
+            self.flights
+                .extend(over.extract_if(.., |flight| !flight.ended_well()));
+        }
         let is_any = !over.is_empty();
         over.iter().try_for_each(|flight| self.note_end(flight))?;
         Ok(is_any)
+    }
+
+    /// Whether a run was a part of a job before this one, on another node.
+    fn is_of_job_before(&self, tracked: &Tracked) -> bool {
+        let is_elsewhere = tracked.record.submit_host != self.session.host;
+        self.seats.is_some() && is_elsewhere && !tracked.status.state.is_final()
+    }
+
+    /// Whether a run ended since the job ended that it was a part of: while no command was there to see it, and by a signal that ends jobs.
+    fn went_with_its_job(&self, flight: &Flight, tracked: &Tracked) -> bool {
+        let status = &tracked.status;
+        let by_signal = status
+            .exit
+            .is_some_and(|exit| ENDS_JOBS.contains(&exit.shell_code()));
+        let was_ended = match status.state {
+            JobState::Cancelled => tracked.reading.outcome.cancel_asked_at_ms.is_none(),
+            JobState::Failed => by_signal,
+            _ => false,
+        };
+        let is_part = self.seats.is_some() && flight.is_taken_up;
+        self.is_of_job_before(tracked) || (is_part && was_ended)
+    }
+
+    /// Ends the runs, which could not end otherwise than with the job around them, so that they are tried again.
+    fn end_with_job(&mut self) -> Result<Error, Error> {
+        let flights = std::mem::take(&mut self.flights);
+        let ids: Vec<RunId> = flights
+            .iter()
+            .map(|flight| flight.watched.run_id.clone())
+            .collect();
+        for run_id in &ids {
+            let record = self.tracker.state.run(run_id)?.read_run()?;
+            // One that has ended is not there to be cancelled.
+            let _ = cancel(self.session, &self.tracker, &record, None);
+        }
+        let until = Instant::now() + END_PATIENCE;
+        let is_over = |its: &Tracked| its.status.state.is_final();
+        while !self.tracker.refresh(&ids, false)?.iter().all(is_over) && Instant::now() < until {
+            std::thread::sleep(LOCAL_PAUSE);
+        }
+        for run_id in ids {
+            self.work.note(Entry::Over {
+                at_ms: now_ms(),
+                run_id,
+                measured: Box::new(self.work.lost(JOB_ENDED)),
+            })?;
+        }
+        let (done, total) = self.work.done(0);
+        let ended = counted(flights.len() as u64, "run");
+        let error = failure!(TryAgain, "asked to end, and {ended} with it");
+        Ok(error.hinted(format!(
+            "{done} of {total} runs are finished; the same command continues"
+        )))
     }
 
     fn note_end(&mut self, flight: &Flight) -> Result<(), Error> {
         let Some(tracked) = &flight.watched.over else {
             return Ok(());
         };
+        if self.is_of_job_before(tracked) {
+            let run = self.tracker.state.run(&tracked.record.run_id)?;
+            // It is shown as running where that fails.
+            let _ = note_lost(run.path(), JOB_ENDED);
+        }
         let outcome = match tracked.status.state {
             JobState::Unknown => self.work.lost("its final state is unknown"),
+            _ if self.went_with_its_job(flight, tracked) => self.work.lost(JOB_ENDED),
             _ => {
                 let earlier = self.earlier(tracked);
                 self.work.outcome(flight.slot, tracked, &earlier)

@@ -9,7 +9,7 @@ use crate::app::job::load::{Against, Job, JobRequest};
 use crate::app::job::submit::{new_run_id, submit};
 use crate::app::session::Session;
 use crate::job::SchedulerKind;
-use crate::learn::bench::conductor_job;
+use crate::learn::bench::{ConductorJob, PackedResources};
 use crate::record::RunRecord;
 use crate::record::rundir::RunDir;
 
@@ -27,14 +27,15 @@ pub(crate) fn may_detach(kind: SchedulerKind) -> Result<(), Error> {
 }
 
 /// Submits the job that conducts what `dir` keeps: this command without `--detach` and `--restart`. `walltime`: its time limit, after which
-/// it continues by itself.
+/// it continues by itself. `packed`: what the trials need that run within it.
 pub(crate) fn detach<J: Kept>(
     session: &Session,
     dir: StudyDir<J>,
     source: &Source,
-    walltime: &str,
+    (walltime, packed): (&str, Option<&PackedResources>),
 ) -> Result<(RunRecord, RunDir), Error> {
-    let kind = dir.header.scheduler;
+    // That of packed trials is the job itself.
+    let scheduler = Some(dir.header.scheduler).filter(|_| packed.is_none());
     let mut words = words(std::env::args_os().skip(1));
     let names_state = |word: &OsString| word.to_string_lossy().starts_with("--state-dir");
     if !words.iter().any(names_state) {
@@ -52,14 +53,17 @@ pub(crate) fn detach<J: Kept>(
     let name = format!("{name}-conductor");
     let here = text(std::env::current_dir()?.into_os_string())?;
     let journal = dir.journal_path();
-    let text = conductor_job(
-        &name,
+    let conductor = ConductorJob {
+        name: &name,
         words,
-        &here,
-        (&journal, walltime),
-        (kind, &source.text),
-    );
-    let file = dir.keep(FILE, &text)?;
+        here: &here,
+        journal: &journal,
+        walltime,
+        scheduler,
+        text: &source.text,
+        packed,
+    };
+    let file = dir.keep(FILE, &conductor.file())?;
     // The job is to have the right to write the journal.
     drop(dir);
     let request = JobRequest {

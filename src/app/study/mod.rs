@@ -5,6 +5,7 @@ mod detach;
 mod dir;
 mod matrix;
 mod optuna;
+mod seats;
 mod sweep;
 
 pub(crate) use conduct::{Conductor, Source};
@@ -12,4 +13,5 @@ pub(crate) use detach::{detach, may_detach};
 pub(crate) use dir::{BenchDir, StudyDir};
 pub(crate) use matrix::{MatrixWork, begin_matrix, load_cell};
 pub(crate) use optuna::Optuna;
+pub(crate) use seats::{Seats, check_packable, packed_resources};
 pub(crate) use sweep::{SweepWork, begin_sweep, load_trial};

@@ -64,8 +64,12 @@ pub(crate) fn begin_sweep(
             return refused(other(format!("from `{}`", head.file)));
         }
         if head.scheduler != scheduler {
+            let packed = match head.scheduler.is_local() {
+                true => "--pack or ",
+                false => "",
+            };
             return refused(other(format!(
-                "with the scheduler {}",
+                "with {packed}the scheduler {}",
                 head.scheduler.as_str()
             )));
         }
@@ -92,6 +96,8 @@ pub(crate) struct SweepWork<'a> {
     /// Where Optuna proposes in place of the sampler.
     optuna: Option<Optuna<'a>>,
     stopping: Stopping,
+    /// How many trials share one job.
+    packed: Option<u32>,
     /// Starts of trials that have no job yet.
     open: Vec<Slot>,
     /// Whether no trial may continue, by what was over when that was last looked at.
@@ -105,6 +111,7 @@ impl<'a> SweepWork<'a> {
         source: &'a Source,
         dir: &'a mut StudyDir<Study>,
         optuna: Option<Optuna<'a>>,
+        packed: Option<u32>,
     ) -> Self {
         let (mut sampler, mut stopping) = (Sampler::new(sweep), Stopping::new(sweep));
         let study = &dir.journal;
@@ -131,6 +138,7 @@ impl<'a> SweepWork<'a> {
             sampler,
             optuna,
             stopping,
+            packed,
             open,
             none_is_due: false,
         }
@@ -352,6 +360,9 @@ impl Work for SweepWork<'_> {
             metric,
             stopped,
         );
+        // One of several in a job takes its part of it.
+        let share = f64::from(self.packed.unwrap_or(1));
+        outcome.node_hours = outcome.node_hours.map(|hours| hours / share);
         let tries = self.dir.journal.journal.tries(slot);
         let lost = tries
             .iter()

@@ -5,6 +5,7 @@ use std::path::PathBuf;
 use clap::{Args, Subcommand, ValueHint};
 
 use super::StudyRun;
+use crate::learn::bench::MOST_JOBS;
 use crate::learn::sweep::MOST_TRIALS;
 
 #[derive(Debug, Args)]
@@ -46,6 +47,10 @@ pub(crate) struct SweepRun {
     /// Trials in all, instead of what the file says; raise it later to add trials
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=i64::from(MOST_TRIALS)))]
     pub(crate) trials: Option<u32>,
+    /// Run so many trials at a time side by side within one job, each on its own CPUs and GPUs: with --detach within a job that this
+    /// submits, else within the job in which the command runs
+    #[arg(long, value_name = "N", conflicts_with = "max_jobs", value_parser = clap::value_parser!(u32).range(1..=i64::from(MOST_JOBS)))]
+    pub(crate) pack: Option<u32>,
 }
 
 pub(super) const TUNE: &str = "Find the settings with which a training is fastest

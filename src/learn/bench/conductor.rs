@@ -4,78 +4,139 @@ use std::path::Path;
 
 use toml::{Table, Value};
 
+use crate::foundation::units::Bytes;
 use crate::job::SchedulerKind;
 
 /// A trial may take longer than the job that waits for it.
 const WITHOUT_PROGRESS: i64 = 50;
 
-/// A job of this name that runs `words` in the directory `here`. Each line of `journal` is progress, so that it continues after `walltime`.
-/// It goes to the same scheduler as the jobs of the file whose text this is, on the same account.
-#[must_use]
-pub fn conductor_job(
-    name: &str,
-    words: Vec<String>,
-    here: &str,
-    (journal, walltime): (&Path, &str),
-    (kind, text): (SchedulerKind, &str),
-) -> String {
-    let run = [
-        ("command", Value::from(words)),
-        ("workdir", Value::from(here)),
-    ];
-    let mut resources = vec![
-        ("cpus_per_task", Value::from(1)),
-        ("memory", Value::from("500MiB")),
-        ("walltime", Value::from(walltime)),
-    ];
-    let file: Table = toml::from_str(text).unwrap_or_default();
-    let account = file.get("resources").and_then(|table| table.get("account"));
-    resources.extend(account.map(|account| ("account", account.clone())));
-    let journal = journal.to_string_lossy().into_owned();
-    let resume = [
-        ("checkpoints", Value::from(vec![journal])),
-        ("without_progress", Value::from(WITHOUT_PROGRESS)),
-    ];
-    let table = |keys: &[(&str, Value)]| {
-        let keys = keys
-            .iter()
-            .map(|(key, value)| ((*key).to_owned(), value.clone()));
-        Value::from(keys.collect::<Table>())
-    };
-    let file = Table::from_iter([
-        ("name".to_owned(), Value::from(name)),
-        ("run".to_owned(), table(&run)),
-        ("resources".to_owned(), table(&resources)),
-        ("resume".to_owned(), table(&resume)),
-        (
-            "scheduler".to_owned(),
-            table(&[("kind", Value::from(kind.as_str()))]),
-        ),
-    ]);
-    file.to_string()
+/// What all trials together need that run side by side within the job.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct PackedResources {
+    /// CPUs.
+    pub cpus: u32,
+    /// Main memory, where the job file asks for some.
+    pub memory: Option<Bytes>,
+    /// GPUs, as `resources.gpus_per_node` has them.
+    pub gpus: Option<String>,
+}
+
+/// What such a job is made of.
+#[derive(Debug)]
+pub struct ConductorJob<'a> {
+    /// Its name.
+    pub name: &'a str,
+    /// What it runs, and where.
+    pub words: Vec<String>,
+    /// Its working directory.
+    pub here: &'a str,
+    /// Each line of this file is progress, so that the job continues after its time limit.
+    pub journal: &'a Path,
+    /// Its time limit.
+    pub walltime: &'a str,
+    /// Who takes it; `None`: as the file has it.
+    pub scheduler: Option<SchedulerKind>,
+    /// The file of the matrix or sweep.
+    pub text: &'a str,
+    /// `None`: each run is a job of its own.
+    pub packed: Option<&'a PackedResources>,
+}
+
+impl ConductorJob<'_> {
+    /// The job file. The account is that of the matrix or sweep; a job in which trials run has the other resources of their file too.
+    #[must_use]
+    pub fn file(self) -> String {
+        let file: Table = toml::from_str(self.text).unwrap_or_default();
+        let of_file = |name: &str| file.get(name).and_then(Value::as_table).cloned();
+        let mut resources = of_file("resources").unwrap_or_default();
+        match self.packed {
+            Some(packed) => packed.put_into(&mut resources),
+            None => {
+                resources.retain(|key, _| key == "account");
+                put(&mut resources, "cpus_per_task", Value::from(1));
+                put(&mut resources, "memory", Value::from("500MiB"));
+            }
+        }
+        put(&mut resources, "walltime", Value::from(self.walltime));
+        let of_packed = self.packed.and_then(|_| of_file("scheduler"));
+        let mut scheduler = of_packed.unwrap_or_default();
+        if let Some(kind) = self.scheduler {
+            put(&mut scheduler, "kind", Value::from(kind.as_str()));
+        }
+        let run = [
+            ("command", Value::from(self.words)),
+            ("workdir", Value::from(self.here)),
+        ];
+        let journal = self.journal.to_string_lossy().into_owned();
+        let resume = [
+            ("checkpoints", Value::from(vec![journal])),
+            ("without_progress", Value::from(WITHOUT_PROGRESS)),
+        ];
+        let file = [
+            ("name", Value::from(self.name)),
+            ("run", Value::from(table(run))),
+            ("resources", Value::from(resources)),
+            ("resume", Value::from(table(resume))),
+            ("scheduler", Value::from(scheduler)),
+        ];
+        table(file).to_string()
+    }
+}
+
+impl PackedResources {
+    fn put_into(&self, resources: &mut Table) {
+        for key in ["gpus_per_task", "gpus_per_node", "memory"] {
+            resources.remove(key);
+        }
+        put(resources, "cpus_per_task", Value::from(self.cpus));
+        if let Some(memory) = self.memory {
+            let memory = format!("{}MiB", memory.mebibytes_up());
+            put(resources, "memory", Value::from(memory));
+        }
+        if let Some(gpus) = &self.gpus {
+            put(resources, "gpus_per_node", Value::from(gpus.as_str()));
+        }
+    }
+}
+
+fn put(table: &mut Table, key: &str, value: Value) {
+    table.insert(key.to_owned(), value);
+}
+
+fn table<const N: usize>(keys: [(&str, Value); N]) -> Table {
+    let keys = keys.into_iter().map(|(key, value)| (key.to_owned(), value));
+    keys.collect()
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
+    const SWEEP: &str = "[resources]\naccount = \"proj\"\nqueue = \"gpu\"\nmemory = \"1GiB\"\ngpus_per_task = \"a100:1\"\n\
+                         [scheduler]\narguments = [\"--nice\"]\n";
+
+    fn job<'a>(words: &[String], packed: Option<&'a PackedResources>) -> ConductorJob<'a> {
+        ConductorJob {
+            name: "s-conductor",
+            words: words.to_vec(),
+            here: "/here",
+            journal: Path::new("/j.jsonl"),
+            walltime: "8h",
+            scheduler: Some(SchedulerKind::Slurm),
+            text: SWEEP,
+            packed,
+        }
+    }
+
     #[test]
     fn it_is_valid_whatever_its_words_are() {
-        let words = vec!["a \"b\" $(c).toml".to_owned()];
-        let sweep = "[resources]
-account = \"proj\"
-";
-        let text = conductor_job(
-            "s-conductor",
-            words.clone(),
-            "/here",
-            (Path::new("/j.jsonl"), "8h"),
-            (SchedulerKind::Slurm, sweep),
-        );
+        let words = ["a \"b\" $(c).toml".to_owned()];
+        let text = job(&words, None).file();
         assert!(
             text.contains("account = \"proj\"") && text.contains("kind = \"slurm\""),
             "{text}"
         );
+        assert!(!text.contains("gpu") && !text.contains("nice"), "{text}");
         let job = crate::job::parse(&text).expect("a job file");
         let crate::job::Command::Argv(found) = &job.run.command.value else {
             panic!("words")
@@ -85,5 +146,22 @@ account = \"proj\"
             job.resume.expect("it has the table").value.without_progress,
             50
         );
+    }
+
+    #[test]
+    fn job_in_which_trials_run_has_what_they_need() {
+        let packed = PackedResources {
+            cpus: 8,
+            memory: Some(Bytes(4 << 30)),
+            gpus: Some("a100:4".to_owned()),
+        };
+        let text = job(&["true".to_owned()], Some(&packed)).file();
+        let read = crate::job::parse(&text).expect("a job file");
+        let resources = &read.resources;
+        assert_eq!(resources.gpus_on_node().as_deref(), Some("a100:4"));
+        for expected in ["memory = \"4096MiB\"", "queue = \"gpu\"", "\"--nice\""] {
+            assert!(text.contains(expected), "{text}");
+        }
+        assert!(!text.contains("gpus_per_task"), "{text}");
     }
 }

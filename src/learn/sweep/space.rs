@@ -120,6 +120,12 @@ impl schemars::JsonSchema for Values {
 }
 
 impl Parameter {
+    /// Where the file has it.
+    #[must_use]
+    pub fn span(&self) -> Range<usize> {
+        self.span.clone()
+    }
+
     /// The value at `part`, 0 to below 1, of all that it may be.
     #[must_use]
     pub fn at(&self, part: f64) -> Value {

@@ -60,7 +60,7 @@ pub(super) fn admit(peer: Peer, registration: &Registration) -> Result<Admitted,
     Ok(Admitted {
         command,
         supervisor,
-        cgroup: cgroup::locate_or_warn(peer.pid),
+        cgroup: cgroup::locate_run(peer.pid, registration.run.scheduler.is_local()),
     })
 }
 

@@ -30,7 +30,8 @@ impl Sampling {
         let process_interval = plan.map_or(PROCESS_INTERVAL, |plan| {
             Duration::from_millis(plan.process_interval_ms)
         });
-        let cgroup = cgroup::locate_or_warn(std::process::id());
+        let is_local = plan.is_some_and(|plan| plan.scheduler.is_local());
+        let cgroup = cgroup::locate_run(std::process::id(), is_local);
         let sampler = Sampler::of_job(root, cgroup.as_ref(), process_interval);
         Self {
             sampler: sampler.with_signs(signs(handover)),

@@ -82,6 +82,7 @@ impl Scheduler for Local {
             job_id: JobId(format!("L{number}")),
             name: plan.name.clone(),
             asked: Asked::from_plan(plan, Machine::here()),
+            seat: plan.seat.as_ref().map(|seat| seat.cpus.clone()),
             host: self.0.host.clone(),
             script: submission.script.to_owned(),
             workdir: PathBuf::from(&plan.workdir),
@@ -181,6 +182,25 @@ impl Scheduler for Local {
     }
 }
 
+/// Notes for the ticket in `run_dir` that the job, on another node, ended with the job that it was a part of: its runner was ended
+/// too.
+///
+/// # Errors
+/// Where the ticket cannot be read or written.
+pub fn note_lost(run_dir: &Path, why: &str) -> Result<(), SchedulerError> {
+    let ticket = Ticket::read(run_dir)?;
+    if ticket.phase == Phase::Ended {
+        return Ok(());
+    }
+    let ended = Ticket {
+        phase: Phase::Ended,
+        end: Some(JobState::NodeFail),
+        note: Some(why.to_owned()),
+        ..ticket
+    };
+    ended.write(run_dir)
+}
+
 fn signal(pid: i32, which: Signal, run_dir: &Path) -> Result<(), SchedulerError> {
     match kill(Pid::from_raw(pid), which) {
         Ok(()) | Err(nix::errno::Errno::ESRCH) => Ok(()),
@@ -222,7 +242,7 @@ impl Local {
         let young = now_ms().saturating_sub(ticket.queued_at_ms) < 10_000;
         let shell_alive = here && ticket.shell.is_some_and(process::Identity::is_alive);
         let (state, raw, reason) = match (ticket.phase, ticket.end) {
-            (Phase::Ended, Some(end)) => (end, end.as_str(), None),
+            (Phase::Ended, Some(end)) => (end, end.as_str(), ticket.note.clone()),
             (Phase::Ended, None) => match ticket.exit {
                 Some(exit) if exit.is_success() => (JobState::Completed, "ended", None),
                 _ => (JobState::Failed, "ended", ticket.note.clone()),
@@ -230,7 +250,10 @@ impl Local {
             (phase, _) if !here => (
                 phase.state(),
                 "elsewhere",
-                Some(format!("it is on {}; ask there", ticket.host)),
+                Some(match ticket.seat {
+                    Some(_) => format!("a part of a job on {}", ticket.host),
+                    None => format!("it is on {}; ask there", ticket.host),
+                }),
             ),
             (Phase::Pending, _) if held || (young && ticket.runner.is_none()) => (
                 JobState::Pending,

@@ -14,13 +14,13 @@ use nix::unistd::{Pid, getpid, setsid};
 
 use super::process::{Identity, left_over};
 use super::ticket::{Phase, Ticket};
-use super::turn::Turn;
+use super::turn::{Claim, Turn};
 use super::{file_error, open_append};
 use crate::foundation::clock::{booted_at_ms, count_from, now_ms};
 use crate::foundation::command::{TrainingCommand, spawn_training};
 use crate::foundation::diagnostic::chain;
 use crate::foundation::private::PrivateDir;
-use crate::job::{JobState, OF_ONE_START};
+use crate::job::{JobState, OF_ONE_START, SchedulerVariables};
 use crate::record::rundir::{Attempt, attempt_record};
 use crate::record::{ExitStatus, Next, ending};
 use crate::scheduler::SchedulerError;
@@ -92,17 +92,12 @@ fn wait_and_run(
     signals: &mut Signals,
     session: Option<Pid>,
 ) -> Result<(), SchedulerError> {
-    let mut turn = Turn::take(ticket);
-    let claim = loop {
-        if let Some(claim) = turn.claim(ticket) {
-            break claim;
-        }
-        // Asked by a file too: whoever cancelled us before we could be signalled left it.
-        if signals.wait(turn.pause) || Ticket::is_cancel_asked(run_dir) {
-            ticket.end = Some(JobState::Cancelled);
-            end(ticket);
-            return Ok(());
-        }
+    let claim = match ticket.seat {
+        Some(_) => None,
+        None => match wait_for_turn(ticket, run_dir, signals) {
+            None => return Ok(()),
+            claim => claim,
+        },
     };
     // It stays for as long as the job: where the runner is killed, for as long as the runner's session has processes.
     let mut attempt = 0;
@@ -119,6 +114,22 @@ fn wait_and_run(
     }
     drop(claim);
     ran
+}
+
+/// Waits for room on the machine; `None`: the job was cancelled before.
+fn wait_for_turn(ticket: &mut Ticket, run_dir: &Path, signals: &mut Signals) -> Option<Claim> {
+    let mut turn = Turn::take(ticket);
+    loop {
+        if let Some(claim) = turn.claim(ticket) {
+            return Some(claim);
+        }
+        // Asked by a file too: whoever cancelled us before we could be signalled left it.
+        if signals.wait(turn.pause) || Ticket::is_cancel_asked(run_dir) {
+            ticket.end = Some(JobState::Cancelled);
+            end(ticket);
+            return None;
+        }
+    }
 }
 
 /// Whether the job itself noted that another start follows this one.
@@ -162,7 +173,7 @@ fn run_script(
         stdout: output.into(),
         stderr: errors.into(),
         dies_with_us: false,
-        cpus: Vec::new(),
+        cpus: ticket.seat.clone().unwrap_or_default(),
         // The time limit and a cancel reach all of the job by it.
         leads_group: true,
     };
@@ -188,13 +199,17 @@ fn run_script(
     noted
 }
 
-/// Variables of a Slurm job from inside of which this one was submitted: its job id, node and shape are not ours.
+/// Variables of a job from inside of which this one was submitted: its job id, node and shape are not ours.
 fn of_another_job() -> Vec<OsString> {
+    let of_scheduler = |name: &str, its: &SchedulerVariables| {
+        let names_server = its.address.contains(&name) || its.server.contains(&name);
+        !names_server && its.prefixes.iter().any(|prefix| name.starts_with(prefix))
+    };
     let foreign = |name: &OsString| {
         let name = name.to_string_lossy();
-        let of_slurm = name.starts_with("SLURM_") || name.starts_with("SLURMD_");
-        let of_run = OF_ONE_START.contains(&&*name);
-        (of_slurm && name != "SLURM_CONF") || of_run || name == "DLRUN_INSIDE"
+        let of_run = OF_ONE_START.contains(&&*name) || name == "DLRUN_INSIDE";
+        let mut all = SchedulerVariables::ALL.iter();
+        of_run || all.any(|its| of_scheduler(&name, its))
     };
     std::env::vars_os()
         .map(|(name, _)| name)

@@ -178,6 +178,76 @@ fn a_job_conducts_a_sweep() {
     assert_eq!((trials.len(), jobs.len()), (6, 6));
 }
 
+/// A requeue kills trials and conductor at once; what it did not see the end of is tried again.
+#[test]
+#[ignore = "needs slurmctld: run tests/run"]
+fn trials_run_side_by_side_within_one_job_that_is_requeued() {
+    let user = User::new();
+    let program = r#"echo "gpu $CUDA_VISIBLE_DEVICES, in ${SLURM_JOB_ID:-no job}"
+for e in 1 2 3 4 5 6; do sleep 0.5; echo "Epoch $e/6 - loss: $1.0"; done"#;
+    let _ = user.write("step.sh", program);
+    let sweep = format!(
+        "[run]\ncommand = ['sh', 'step.sh', '{{{{x}}}}']\n[resources]\nwalltime = '5m'\nexclude = '{}'\n\
+         cpus_per_task = 1\nmemory = '100MiB'\ngpus_per_node = 'v100:1'\n\
+         [sweep]\nname = 'packed'\nmetric = 'loss'\nmode = 'min'\nsampler = 'grid'\n\
+         [sweep.space]\nvars.x = [7, 6, 5, 4, 3, 2, 1]\n",
+        super::MORTAL_NODE
+    );
+    let _ = user.write("packed.toml", &sweep);
+    let words = ["--json", "sweep", "run", "packed.toml", "--pack", "3"];
+    let refused = user.dlrun(&words);
+    assert_eq!(refused.code, 64, "{refused:?}");
+    let words = [&words[..], &["--detach=30m", "--scheduler", "slurm"]].concat();
+    let submitted = user.dlrun(&words).result();
+    let conductor = submitted["run_id"].as_str().expect("an id");
+    let job = submitted["job_id"].as_str().expect("an id");
+    let journal = user.state_dir().join("sweeps/packed/journal.jsonl");
+    let begun = || {
+        let journal = fs::read_to_string(&journal).unwrap_or_default();
+        journal.matches("\"begun\"").count()
+    };
+    until("a second row of trials", 60, || {
+        (begun() >= 5).then_some(())
+    });
+    assert_eq!(user.run("scontrol", &["requeue", job]).code, 0);
+    let ended = user.wait(conductor);
+    assert_eq!(ended, 0, "{}", user.dlrun(&["logs", conductor]).ok());
+
+    let shown = user.dlrun(&["--json", "sweep", "show", "packed"]).result();
+    let trials = shown["trials"].as_array().expect("a list");
+    let of_trials: BTreeMap<&str, String> = trials
+        .iter()
+        .map(|trial| {
+            let outcome = &trial["outcome"];
+            assert_eq!(outcome["state"], "completed", "{shown}");
+            let value = outcome["value"].as_f64().expect("a value");
+            let hours = outcome["node_hours"].as_f64().expect("a time");
+            let seconds = outcome["wall_seconds"].as_f64().expect("a time");
+            assert!(
+                (hours * 3600.0 * 3.0 - seconds).abs() < 1e-6,
+                "a third: {outcome}"
+            );
+            assert!((1.0..=7.0).contains(&value), "{outcome}");
+            let run = trial["run_id"].as_str().expect("an id");
+            let output = user.dlrun(&["logs", run]).ok();
+            let gpu = output.lines().next().expect("a line").to_owned();
+            assert!(
+                gpu.starts_with("gpu ") && gpu.ends_with(", in no job"),
+                "{gpu}"
+            );
+            (run, gpu)
+        })
+        .collect();
+    let gpus: BTreeSet<&String> = of_trials.values().collect();
+    assert_eq!((of_trials.len(), gpus.len()), (7, 3), "{of_trials:?}");
+    // Those of the first start count as lost, and not as running for ever.
+    assert!(begun() > 7, "some were tried again");
+    let runs = user.list();
+    let is_running = |run: &&Value| run["state"] == "running";
+    let running: Vec<&Value> = runs.iter().filter(is_running).collect();
+    assert!(running.is_empty(), "{running:?}");
+}
+
 /// The request is written on this machine, and the watcher on the node passes it on.
 #[test]
 #[ignore = "needs slurmctld: run tests/run"]

@@ -55,11 +55,11 @@ pub(crate) fn run(session: &Session, args: &BenchRun) -> Result<u8, Error> {
         bench.path().display()
     ));
     if let Some(walltime) = &args.how.detach {
-        let (record, run) = detach(session, bench, &source, walltime)?;
+        let (record, run) = detach(session, bench, &source, (walltime, None))?;
         return show_submitted(session, &record, run.path());
     }
     let work = MatrixWork::new(&matrix, &source, &mut bench);
-    let went_on = Conductor::new(session, work, matrix.max_jobs)?.run()?;
+    let went_on = Conductor::new(session, work, matrix.max_jobs, None)?.run()?;
     let figures = print(session, &matrix, &bench)?;
     if !went_on {
         let mut failures = figures.cells.iter().flat_map(|cell| &cell.failures);

@@ -10,17 +10,21 @@ use crate::app::exit_of_run::code_of_state;
 use crate::app::job::source::read;
 use crate::app::session::Session;
 use crate::app::study::{
-    Conductor, Optuna, Source, StudyDir, SweepWork, begin_sweep, detach, load_trial, may_detach,
+    Conductor, Optuna, Seats, Source, StudyDir, SweepWork, begin_sweep, check_packable, detach,
+    load_trial, may_detach, packed_resources,
 };
 use crate::cli::args::{StudyRun, SweepRun, Tune};
 use crate::cli::commands::submit::show_submitted;
 use crate::cli::table::{fitted, table};
 use crate::foundation::diagnostic::Problem;
-use crate::foundation::units::counted;
+use crate::foundation::units::{Walltime, counted};
 use crate::job::{JobState, SchedulerKind};
+use crate::launch::Plan;
 use crate::learn::sweep::{
     Sampler, SamplerKind, StopRule, Study, Sweep, Values, not_searched, parse, parse_tune,
 };
+use crate::record::RunRecord;
+use crate::record::rundir::RunDir;
 
 /// Trials that `--dry-run` lists.
 const SHOWN: u32 = 20;
@@ -31,7 +35,60 @@ pub(crate) fn run(session: &Session, args: &SweepRun) -> Result<u8, Error> {
     if let Some(trials) = args.trials {
         sweep.set_trials(trials);
     }
-    search(session, &args.how, &sweep, &source)
+    let Some(count) = args.pack else {
+        return search(session, &args.how, &sweep, &source, None);
+    };
+    sweep.max_jobs = count;
+    let within = session.with_scheduler(SchedulerKind::Local.as_str())?;
+    let pack = Pack {
+        site: session,
+        count,
+    };
+    search(&within, &args.how, &sweep, &source, Some(&pack))
+}
+
+/// Trials that run side by side within one job.
+struct Pack<'a> {
+    /// Where that job is submitted.
+    site: &'a Session,
+    count: u32,
+}
+
+impl Pack<'_> {
+    /// Checks that trials can be packed, and where a job is to be submitted for that, that they can run there; returns who takes the job.
+    fn check(
+        &self,
+        sweep: &Sweep,
+        source: &Source,
+        (walltime, plan): (Option<&str>, &Plan),
+    ) -> Result<SchedulerKind, Error> {
+        check_packable(sweep, source, plan)?;
+        let Some(walltime) = walltime else {
+            return Ok(plan.scheduler);
+        };
+        let whole = Walltime::parse(walltime).ok();
+        let of_trial = plan.resources.walltime;
+        if let Some((whole, trial)) = whole.zip(of_trial).filter(|(whole, trial)| whole < trial) {
+            let message =
+                format!("a trial may take {trial}, and the job in which it is packed {whole}");
+            let problem = Problem::of_file(message);
+            let hint =
+                "give the job more, such as --detach=2d, or the trial less in resources.walltime";
+            return Err(source.error(vec![problem.hinted(hint)]));
+        }
+        Ok(check(self.site, sweep, source, true)?.scheduler)
+    }
+
+    /// Submits the job.
+    fn detach(
+        &self,
+        dir: StudyDir<Study>,
+        source: &Source,
+        (walltime, plan): (&str, &Plan),
+    ) -> Result<(RunRecord, RunDir), Error> {
+        let packed = packed_resources(self.count, plan);
+        detach(self.site, dir, source, (walltime, Some(&packed)))
+    }
 }
 
 /// Runs `dlrun tune`; returns the exit code.
@@ -40,7 +97,7 @@ pub(crate) fn tune(session: &Session, args: &Tune) -> Result<u8, Error> {
     for hint in not_searched(&sweep) {
         session.note(&hint);
     }
-    search(session, &args.how, &sweep, &source)
+    search(session, &args.how, &sweep, &source, None)
 }
 
 fn opened(
@@ -58,8 +115,19 @@ fn opened(
     Ok((sweep, source))
 }
 
-fn search(session: &Session, how: &StudyRun, sweep: &Sweep, source: &Source) -> Result<u8, Error> {
-    let scheduler = check(session, sweep, source)?;
+fn search(
+    session: &Session,
+    how: &StudyRun,
+    sweep: &Sweep,
+    source: &Source,
+    pack: Option<&Pack<'_>>,
+) -> Result<u8, Error> {
+    let walltime = how.detach.as_deref();
+    let plan = check(session, sweep, source, pack.is_none())?;
+    let kind = match pack {
+        Some(pack) => pack.check(sweep, source, (walltime, &plan))?,
+        None => plan.scheduler,
+    };
     let optuna = match sweep.sampler.packages() {
         Some(_) if how.restart || needs_proposals(session, sweep) => Optuna::find(session, sweep)?,
         _ => None,
@@ -73,10 +141,13 @@ fn search(session: &Session, how: &StudyRun, sweep: &Sweep, source: &Source) -> 
         return planned(session, sweep, source);
     }
     let optuna = optuna.map(Optuna::ready).transpose()?;
-    if how.detach.is_some() {
-        may_detach(scheduler)?;
+    if walltime.is_some() {
+        may_detach(kind)?;
     }
-    let mut dir = begin_sweep(session, sweep, source, (scheduler, how.restart))?;
+    let in_this_job = pack.filter(|_| walltime.is_none());
+    let seats = in_this_job.map(|pack| Seats::of_this_job(pack.count, &plan));
+    let seats = seats.transpose()?;
+    let mut dir = begin_sweep(session, sweep, source, (plan.scheduler, how.restart))?;
     session.note(&format!(
         "{}, kept in {}",
         size(sweep),
@@ -93,12 +164,15 @@ fn search(session: &Session, how: &StudyRun, sweep: &Sweep, source: &Source) -> 
             "nothing is left to run: {runs} finished earlier; {more}begin again with --restart"
         ));
     }
-    if let Some(walltime) = how.detach.as_ref().filter(|_| over < all) {
-        let (record, run) = detach(session, dir, source, walltime)?;
+    if let Some(walltime) = walltime.filter(|_| over < all) {
+        let (record, run) = match pack {
+            Some(pack) => pack.detach(dir, source, (walltime, &plan))?,
+            None => detach(session, dir, source, (walltime, None))?,
+        };
         return show_submitted(session, &record, run.path());
     }
-    let work = SweepWork::new(sweep, source, &mut dir, optuna);
-    let went_on = Conductor::new(session, work, sweep.max_jobs)?.run()?;
+    let work = SweepWork::new(sweep, source, &mut dir, optuna, pack.map(|pack| pack.count));
+    let went_on = Conductor::new(session, work, sweep.max_jobs, seats)?.run()?;
     print(session, sweep, &dir)?;
     if !went_on {
         let last = dir.journal.trials().filter_map(|trial| trial.run_id).last();
@@ -166,10 +240,15 @@ fn size(sweep: &Sweep) -> String {
     )
 }
 
-/// Checks a trial with each value that may occur, as `dlrun check` does; shows warnings, each once.
-fn check(session: &Session, sweep: &Sweep, source: &Source) -> Result<SchedulerKind, Error> {
+/// Checks a trial with each value that may occur, as `dlrun check` does; shows warnings, each once. Returns the plan of one.
+fn check(
+    session: &Session,
+    sweep: &Sweep,
+    source: &Source,
+    with_warnings: bool,
+) -> Result<Plan, Error> {
     let mut warnings = BTreeSet::new();
-    let mut scheduler = None;
+    let mut plan = None;
     let own = sweep.tune.iter().map(|tune| tune.baseline.clone());
     let continues = sweep.stop == StopRule::Promotion;
     for values in own.chain(Values::to_check(&sweep.space)) {
@@ -177,12 +256,13 @@ fn check(session: &Session, sweep: &Sweep, source: &Source) -> Result<SchedulerK
         // One that comes to the last epoch may be too long for its partition.
         let whole = continues.then(|| source.load(session, sweep.whole_trial(0, &values)));
         for job in [Some(first), whole.transpose()?].into_iter().flatten() {
-            warnings.extend(job.plan.warnings);
-            scheduler.get_or_insert(job.plan.scheduler);
+            warnings.extend(job.plan.warnings.clone());
+            plan.get_or_insert(job.plan);
         }
     }
-    warnings.iter().for_each(|warning| session.warning(warning));
-    Ok(scheduler.unwrap_or_default())
+    let shown = warnings.iter().filter(|_| with_warnings);
+    shown.for_each(|warning| session.warning(warning));
+    Ok(plan.unwrap_or_default())
 }
 
 /// What would run, for programs.

@@ -51,13 +51,15 @@ pub fn locate(pid: u32) -> Result<Option<JobCgroup>, LocateError> {
     locate_in(Path::new("/proc"), pid)
 }
 
-/// As [`locate`]. A layout that nobody has seen yet costs the cgroup's figures, not the run's.
+/// The cgroup of a run that a process watches. `is_local`: a job of this machine; within a scheduler's job it is one of several, and the
+/// cgroup has the figures of all. A layout that nobody has seen yet costs the cgroup's figures, not the run's.
 #[must_use]
-pub fn locate_or_warn(pid: u32) -> Option<JobCgroup> {
-    locate(pid).unwrap_or_else(|error| {
+pub fn locate_run(pid: u32, is_local: bool) -> Option<JobCgroup> {
+    let found = locate(pid).unwrap_or_else(|error| {
         tracing::warn!(pid, error = %chain_text(&error), "no cgroup is found");
         None
-    })
+    });
+    found.filter(|cgroup| !(is_local && cgroup.scheduler.is_some()))
 }
 
 /// The same in a directory that looks like `/proc`; `self/mountinfo` in it says where the hierarchies are.

@@ -12,7 +12,7 @@ mod totals;
 
 pub(super) use files::{KeptFile, new_buffer, read_pressure};
 pub use layout::{CgroupLayout, layout};
-pub use locate::{LocateError, locate, locate_in, locate_or_warn};
+pub use locate::{LocateError, locate, locate_in, locate_run};
 pub use path::{CgroupDirectories, CgroupScheduler, JobCgroup};
 pub(crate) use quota::memory_limit;
 pub(super) use quota::{cpu_quota, memory_left};
