@@ -4,7 +4,9 @@ use std::collections::BTreeSet;
 use std::fs;
 use std::path::{Path, PathBuf};
 
+use nix::sched::{CpuSet, sched_getaffinity, sched_setaffinity};
 use nix::sys::signal::Signal;
+use nix::unistd::Pid;
 use serde_json::Value;
 
 use crate::support::env::{Dlrun, python};
@@ -706,4 +708,72 @@ fn a_trial_without_the_second_metric_has_failed() {
         why.contains("no metric `accuracy`; it shows loss"),
         "{trials}"
     );
+}
+
+/// Trials in the parts of a job, here of one that there is not: each has a CPU of its own, and what the job's end takes with it runs again.
+#[test]
+fn packed_trials_have_their_own_cpus_and_end_with_the_job() {
+    let all = sched_getaffinity(Pid::from_raw(0)).expect("it says");
+    let two: Vec<usize> = (0..CpuSet::count())
+        .filter(|cpu| all.is_set(*cpu).unwrap_or(false))
+        .take(2)
+        .collect();
+    let mut set = CpuSet::new();
+    two.iter().for_each(|cpu| set.set(*cpu).expect("it fits"));
+    sched_setaffinity(Pid::from_raw(0), &set).expect("fewer CPUs");
+
+    let env = TestEnv::new();
+    let file = sweep(&env, "0.06", &format!("sampler = \"grid\"\n{WHOLE}"));
+    let program = format!("{PROGRAM}\ngrep Cpus_allowed_list /proc/self/status >>cpus\n");
+    let _ = env.write("step.sh", program);
+    let count = two.len().to_string();
+    let packed = || {
+        let words = ["sweep", "run", "small.toml", "--pack", &count];
+        env.dlrun(words).env("SLURM_JOB_ID", "77")
+    };
+    let outside = env.dlrun(["sweep", "run", "small.toml", "--pack", "2"]);
+    let _ = outside.run().code(64).warns("and this is none");
+    let begun = packed().start();
+    wait_for("trials", || ran(&env).len() > two.len());
+    begun.signal(Signal::SIGTERM);
+    let _ = begun
+        .finish()
+        .code(75)
+        .warns("asked to end, and 2 runs with it");
+    let shown = packed().arg("--json").run().code(0).result();
+    assert_eq!(shown["best"], 4, "{shown}");
+    let trials = shown["trials"].as_array().expect("a list");
+    let is_completed = |trial: &Value| trial["outcome"]["state"] == "completed";
+    assert!(
+        trials.len() == 12 && trials.iter().all(is_completed),
+        "{shown}"
+    );
+    assert_eq!(
+        ran(&env).len(),
+        12 + two.len(),
+        "those that ended early ran again"
+    );
+    let cpus = fs::read_to_string(env.jobs().join("cpus")).expect("trials write it");
+    let each: BTreeSet<&str> = cpus.lines().collect();
+    let expected = two.iter().map(|cpu| format!("Cpus_allowed_list:\t{cpu}"));
+    assert_eq!(
+        each.iter()
+            .map(|line| (*line).to_owned())
+            .collect::<BTreeSet<_>>(),
+        expected.collect()
+    );
+    let run = trials[0]["run_id"].as_str().expect("an id");
+    let plan = fs::read_to_string(env.run_dir(run).join("plan.json")).expect("it has one");
+    assert!(plan.contains("of job 77"), "{plan}");
+
+    let text = fs::read_to_string(&file).expect("ours");
+    let searched = text.replace("vars.x", "resources.cpus_per_task = [1, 2]\nvars.x");
+    let _ = env.write("small.toml", searched);
+    let refused = packed().run().code(65);
+    let _ = refused.warns("all parts of a job are alike, and `resources.cpus_per_task` differs");
+    let _ = env.write("small.toml", text.replace("cpus_per_task = 1", "nodes = 1"));
+    let _ = packed()
+        .run()
+        .code(65)
+        .warns("`resources.cpus_per_task` is missing");
 }

@@ -2,7 +2,6 @@
 
 use std::path::Path;
 
-use super::conduct::Source;
 use crate::app::error::{Error, failure};
 use crate::foundation::cpu_list;
 use crate::foundation::diagnostic::Problem;
@@ -173,7 +172,7 @@ pub(crate) fn packed_resources(count: u32, plan: &Plan) -> PackedResources {
 }
 
 /// Refuses trials that cannot be some of several in a job.
-pub(crate) fn check_packable(sweep: &Sweep, source: &Source, plan: &Plan) -> Result<(), Error> {
+pub(crate) fn check_packable(sweep: &Sweep, plan: &Plan) -> Result<(), Problem> {
     let mut space = sweep.space.iter();
     if let Some(differs) = space.find(|one| one.name.starts_with("resources.")) {
         let message = format!(
@@ -182,7 +181,7 @@ pub(crate) fn check_packable(sweep: &Sweep, source: &Source, plan: &Plan) -> Res
         );
         let problem = Problem::at(differs.span(), message);
         let hint = "leave --pack out, or this parameter";
-        return Err(source.error(vec![problem.hinted(hint)]));
+        return Err(problem.hinted(hint));
     }
     let resources = &plan.resources;
     let gpus = [&resources.gpus_per_node, &resources.gpus_per_task];
@@ -215,8 +214,7 @@ pub(crate) fn check_packable(sweep: &Sweep, source: &Source, plan: &Plan) -> Res
     } else {
         return Ok(());
     };
-    let problem = Problem::of_file(format!("`--pack`: {what}")).hinted(hint);
-    Err(source.error(vec![problem]))
+    Err(Problem::of_file(format!("`--pack`: {what}")).hinted(hint))
 }
 
 #[cfg(test)]

@@ -23,8 +23,6 @@ use crate::launch::Plan;
 use crate::learn::sweep::{
     Sampler, SamplerKind, StopRule, Study, Sweep, Values, not_searched, parse, parse_tune,
 };
-use crate::record::RunRecord;
-use crate::record::rundir::RunDir;
 
 /// Trials that `--dry-run` lists.
 const SHOWN: u32 = 20;
@@ -62,7 +60,7 @@ impl Pack<'_> {
         source: &Source,
         (walltime, plan): (Option<&str>, &Plan),
     ) -> Result<SchedulerKind, Error> {
-        check_packable(sweep, source, plan)?;
+        check_packable(sweep, plan).map_err(|problem| source.error(vec![problem]))?;
         let Some(walltime) = walltime else {
             return Ok(plan.scheduler);
         };
@@ -77,17 +75,6 @@ impl Pack<'_> {
             return Err(source.error(vec![problem.hinted(hint)]));
         }
         Ok(check(self.site, sweep, source, true)?.scheduler)
-    }
-
-    /// Submits the job.
-    fn detach(
-        &self,
-        dir: StudyDir<Study>,
-        source: &Source,
-        (walltime, plan): (&str, &Plan),
-    ) -> Result<(RunRecord, RunDir), Error> {
-        let packed = packed_resources(self.count, plan);
-        detach(self.site, dir, source, (walltime, Some(&packed)))
     }
 }
 
@@ -165,15 +152,24 @@ fn search(
         ));
     }
     if let Some(walltime) = walltime.filter(|_| over < all) {
-        let (record, run) = match pack {
-            Some(pack) => pack.detach(dir, source, (walltime, &plan))?,
-            None => detach(session, dir, source, (walltime, None))?,
-        };
+        let packed = pack.map(|pack| packed_resources(pack.count, &plan));
+        let site = pack.map_or(session, |pack| pack.site);
+        let (record, run) = detach(site, dir, source, (walltime, packed.as_ref()))?;
         return show_submitted(session, &record, run.path());
     }
     let work = SweepWork::new(sweep, source, &mut dir, optuna, pack.map(|pack| pack.count));
     let went_on = Conductor::new(session, work, sweep.max_jobs, seats)?.run()?;
-    print(session, sweep, &dir)?;
+    conclude(session, sweep, &dir, went_on)
+}
+
+/// Shows what a search came to, and why it is over; returns the exit code.
+fn conclude(
+    session: &Session,
+    sweep: &Sweep,
+    dir: &StudyDir<Study>,
+    went_on: bool,
+) -> Result<u8, Error> {
+    print(session, sweep, dir)?;
     if !went_on {
         let last = dir.journal.trials().filter_map(|trial| trial.run_id).last();
         let last = last.map_or("RUN", |run| &run.as_str()[..6]);
