@@ -58,7 +58,7 @@ pub(super) const TUNE: &str = "Find the settings with which a training is fastes
 Trials of a job file differ in what changes the speed and not the result: threads, variables, CPUs, the compiler. The first trial has \
 your own settings; a trial ends after a few epochs. At last the best trial and your settings run again in turn, and the speed-up is \
 shown with its 95 % interval and the lines for the job file. A table [tune] says what is searched; without it the numbers of threads \
-are. What was killed or interrupted continues with the same command. `dlrun sweep show` shows the trials again. docs/tune.md has the \
+and of loader workers are, and compilers if the file names one. What was killed or interrupted continues with the same command. `dlrun sweep show` shows the trials again. docs/tune.md has the \
 file's keys. Exit code 10: no trial has a value.";
 
 #[derive(Debug, Args)]

@@ -1,6 +1,7 @@
 //! `[tune]`: a job file as a sweep over what changes how fast a training is, and not what it computes.
 
 use std::collections::BTreeSet;
+use std::ops::Range;
 
 use toml::de::DeTable;
 use toml::{Table, Value};
@@ -13,6 +14,7 @@ use super::space::{self, Kind, Parameter, Values};
 use super::tune::Tune;
 use crate::foundation::diagnostic::{Problem, sort_problems};
 use crate::foundation::toml_reader::{Fields, parse_document, syntax_problem};
+use crate::image::choice::compilers_of;
 use crate::learn::bench::{Document, MOST_JOBS, VARS, base_name, gather, named};
 
 /// Trials where the file gives no number; a grid that is not larger is run whole.
@@ -21,6 +23,7 @@ const USUAL_TRIALS: u32 = 20;
 const USUAL_EPOCHS: u64 = 4;
 const USUAL_PAIRS: u64 = 4;
 const THREADS: &str = "run.env.OMP_NUM_THREADS";
+const COMPILER: &str = "framework.compiler";
 
 /// What may differ between trials. Images of one framework are the user's choice.
 const MAY_DIFFER: &str =
@@ -101,7 +104,7 @@ fn read(
     let pairs = fields.number("pairs", 2..=100);
     let spans = fields.spans(["epochs", "steps", "pairs"]).collect();
     let own = fields.own_span();
-    let base = Document::without("tune", document, plain);
+    let mut base = Document::without("tune", document, plain);
     let space = match fields.raw_table("space") {
         Some(table) => {
             let space = space::read(table, &mut faults);
@@ -110,7 +113,7 @@ fn read(
             }
             space
         }
-        None => usual_space(&base, own, &mut faults),
+        None => usual_space(&mut base, &own, &mut faults),
     };
     if epochs.is_some() && steps.is_some() {
         let message = "`tune.epochs` and `tune.steps` exclude each other: a trial has one length";
@@ -168,33 +171,67 @@ fn at<'a>(base: &'a Document, key: &str) -> Option<&'a Value> {
     parts.try_fold(base.values.get(first)?, |value, part| value.get(part))
 }
 
-/// The threads of the CPU libraries: one, half of the CPUs of a task, all of them.
+/// What is searched where the file does not say: threads, compilers, loader workers. Numbers among the arguments of `base` become
+/// placeholders.
 fn usual_space(
-    base: &Document,
-    span: std::ops::Range<usize>,
+    base: &mut Document,
+    span: &Range<usize>,
     faults: &mut Vec<Problem>,
 ) -> Vec<Parameter> {
-    let Some(cpus) = at(base, "resources.cpus_per_task").and_then(Value::as_integer) else {
+    let choice = |name: &str, values: Vec<Value>| Parameter {
+        name: name.to_owned(),
+        short: name.rsplit('.').next().unwrap_or(name).to_owned(),
+        kind: Kind::Choice(values),
+        points: None,
+        when: None,
+        path: name.split('.').map(str::to_owned).collect(),
+        span: span.clone(),
+    };
+    let mut space = Vec::new();
+    space.extend(usual_threads(base).map(|values| choice(THREADS, values)));
+    space.extend(usual_compilers(base).map(|values| choice(COMPILER, values)));
+    for found in loader_arguments(base) {
+        let variable = format!("{VARS}.{}", found.name);
+        // Two options with one name could not be told apart.
+        if !space.iter().any(|one| one.name == variable) && found.make_placeholder(base) {
+            space.push(choice(
+                &variable,
+                found.values.iter().copied().map(Value::from).collect(),
+            ));
+        }
+    }
+    if space.is_empty() {
         let message = "without `tune.space`, `resources.cpus_per_task` says how many threads are tried, and it is no number here";
         let problem = Problem::of_file(message);
         faults
             .push(problem.hinted("add cpus_per_task = 4 to [resources], or a table [tune.space]"));
-        return Vec::new();
-    };
+    }
+    space
+}
+
+/// The threads of the CPU libraries: one, half of the CPUs of a task, all of them.
+fn usual_threads(base: &Document) -> Option<Vec<Value>> {
+    let cpus = at(base, "resources.cpus_per_task")?.as_integer()?;
     let threads: BTreeSet<i64> = [1, cpus / 2, cpus]
         .into_iter()
         .filter(|one| *one > 0)
         .collect();
-    let values = threads.iter().map(|one| Value::from(one.to_string()));
-    vec![Parameter {
-        name: THREADS.to_owned(),
-        short: "OMP_NUM_THREADS".to_owned(),
-        kind: Kind::Choice(values.collect()),
-        points: None,
-        when: None,
-        path: THREADS.split('.').map(str::to_owned).collect(),
-        span,
-    }]
+    Some(
+        threads
+            .iter()
+            .map(|one| Value::from(one.to_string()))
+            .collect(),
+    )
+}
+
+/// Where the job file names a compiler, the program obeys: none, and those that the framework has.
+fn usual_compilers(base: &Document) -> Option<Vec<Value>> {
+    let text = |key| at(base, key).and_then(Value::as_str);
+    let (own, framework) = (text(COMPILER)?, text("framework.name")?);
+    let mut all = BTreeSet::from(["none"]);
+    all.extend(compilers_of(framework));
+    all.extend(Some(own).filter(|own| *own != "auto"));
+    Some(all.into_iter().map(Value::from).collect())
 }
 
 /// Why a parameter is not searched.
@@ -263,16 +300,42 @@ fn uses(parameter: &Parameter, base: &Document) -> Vec<String> {
     names
 }
 
-/// Numbers of loader workers and the like among the arguments, with how they are searched: `--workers 4`, `--prefetch=2`.
-pub fn not_searched(sweep: &Sweep) -> Vec<String> {
-    let command = at(&sweep.base, "run.command").and_then(Value::as_array);
+/// A number of loader workers or the like among the arguments: `--workers 4`, `--prefetch=2`.
+struct LoaderArgument {
+    /// As it is written.
+    option: String,
+    /// `num_workers`, of `--data.num-workers` too.
+    name: String,
+    /// The word in which the number is.
+    place: usize,
+    /// Its own first.
+    values: Vec<u32>,
+}
+
+impl LoaderArgument {
+    /// Writes `{{name}}` in place of the number; says whether the command is a list of words.
+    fn make_placeholder(&self, base: &mut Document) -> bool {
+        let run = base.values.get_mut("run").and_then(Value::as_table_mut);
+        let words = run.and_then(|run| run.get_mut("command")?.as_array_mut());
+        let Some(Value::String(word)) = words.and_then(|words| words.get_mut(self.place)) else {
+            return false;
+        };
+        let before = word.rfind('=').map_or(0, |at| at + 1);
+        *word = format!("{}{{{{{}}}}}", &word[..before], self.name);
+        true
+    }
+}
+
+/// Those of the command.
+fn loader_arguments(base: &Document) -> Vec<LoaderArgument> {
+    let command = at(base, "run.command").and_then(Value::as_array);
     let words = command.into_iter().flatten().map(Value::as_str);
     let words: Vec<&str> = words.map(Option::unwrap_or_default).collect();
     let mut found = Vec::new();
     for (place, word) in words.iter().enumerate() {
-        let (option, written) = match word.split_once('=') {
-            Some((option, number)) => (option, Some(number)),
-            None => (*word, words.get(place + 1).copied()),
+        let (option, written, place) = match word.split_once('=') {
+            Some((option, number)) => (option, Some(number), place),
+            None => (*word, words.get(place + 1).copied(), place + 1),
         };
         // `--data.num_workers` is the variable `num_workers`.
         let name = option.trim_start_matches('-').to_ascii_lowercase();
@@ -284,7 +347,6 @@ pub fn not_searched(sweep: &Sweep) -> Vec<String> {
         let Some(number) = number.filter(|_| is_meant) else {
             continue;
         };
-        let name = name.replace('-', "_");
         let mut values = vec![number];
         let least = u32::from(has("prefetch"));
         for other in [number / 2, number.saturating_mul(2), 2, 4] {
@@ -292,12 +354,32 @@ pub fn not_searched(sweep: &Sweep) -> Vec<String> {
                 values.push(other);
             }
         }
-        found.push(format!(
-            "`{option}` is not searched: to try other values write {{{{{name}}}}} in place of {number}, and \
-             `vars.{name} = {values:?}` under [tune.space]"
-        ));
+        found.push(LoaderArgument {
+            option: option.to_owned(),
+            name: name.replace('-', "_"),
+            place,
+            values,
+        });
     }
     found
+}
+
+/// Such arguments that the file's own `[tune.space]` leaves out, with how they are searched.
+pub fn not_searched(sweep: &Sweep) -> Vec<String> {
+    let found = loader_arguments(&sweep.base);
+    let hint = |LoaderArgument {
+                    option,
+                    name,
+                    values,
+                    ..
+                }: &LoaderArgument| {
+        let number = values.first().copied().unwrap_or_default();
+        format!(
+            "`{option}` is not searched: to try other values write {{{{{name}}}}} in place of {number}, and \
+             `vars.{name} = {values:?}` under [tune.space]"
+        )
+    };
+    found.iter().map(hint).collect()
 }
 
 /// Jobs whose trials would not be comparable.
@@ -477,7 +559,9 @@ mod tests {
     fn numbers_of_workers_that_are_not_searched_are_named() {
         let hints = |words: &str| {
             let job = THREADS_OF_FOUR.replace("\"train\"", words);
-            not_searched(&tuned(&job))
+            not_searched(&tuned(&format!(
+                "{job}[tune.space]\n{THREADS} = [\"1\", \"2\"]\n"
+            )))
         };
         let found = hints("\"train\", \"--num-workers\", \"8\", \"--prefetch_factor=2\"");
         assert_eq!(
@@ -504,6 +588,48 @@ mod tests {
         ] {
             assert_eq!(hints(words), [""; 0], "{words}");
         }
+    }
+
+    #[test]
+    fn without_a_table_workers_and_a_named_compiler_are_tried_too() {
+        let job = THREADS_OF_FOUR.replace(
+            "\"train\"",
+            "\"train\", \"--data.num-workers=3\", \"--workers\", \"3\", \"--workers\", \"5\"",
+        );
+        let framework = "[framework]\nname = \"pytorch\"\ncompiler = \"auto\"\n";
+        let sweep = tuned(&format!("{job}{framework}"));
+        let names: Vec<&str> = sweep.space.iter().map(|one| one.name.as_str()).collect();
+        assert_eq!(
+            names,
+            [THREADS, COMPILER, "vars.num_workers", "vars.workers"]
+        );
+        let Kind::Choice(compilers) = &sweep.space[1].kind else {
+            panic!("a list")
+        };
+        assert_eq!(compilers, &["inductor", "none"].map(Value::from));
+        assert_eq!(
+            not_searched(&sweep),
+            [
+                "`--workers` is not searched: to try other values write {{workers}} in place of 5, and `vars.workers = [5, 2, 10, 4]` under [tune.space]"
+            ]
+        );
+        // The user's own settings are those of the file.
+        let own = sweep.tune.as_ref().expect("a tuning").baseline.clone();
+        let before = sweep.tuned_job(&own).expect("valid");
+        assert!(
+            before.contains("\"--data.num-workers=3\", \"--workers\", \"3\""),
+            "{before}"
+        );
+        let changed = sweep
+            .changes(&Values::at(&sweep.space, 0.9))
+            .expect("valid");
+        assert!(
+            changed["run.command"].contains("\"--workers\", \"4\""),
+            "{changed:?}"
+        );
+        // A compiler that is not named is none that the program obeys.
+        let sweep = tuned(&job);
+        assert!(sweep.space.iter().all(|one| one.name != COMPILER));
     }
 
     #[test]
