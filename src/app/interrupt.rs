@@ -20,14 +20,10 @@ extern "C" fn note_end_of_job(_signal: c_int) {
 /// Takes over the signals by which the job ends in which this process runs: SIGTERM, SIGHUP, SIGUSR1, which comes before the time
 /// limit, and SIGINT.
 pub(crate) fn take_end_of_job() {
-    for signal in [
-        Signal::SIGINT,
-        Signal::SIGTERM,
-        Signal::SIGHUP,
-        Signal::SIGUSR1,
-    ] {
+    for signal in [Signal::SIGTERM, Signal::SIGUSR1] {
         let _ = take_over(signal, note_end_of_job);
     }
+    take_unless_ignored(&[Signal::SIGINT, Signal::SIGHUP], note_end_of_job);
 }
 
 /// Says whether the job is about to end.
@@ -43,16 +39,20 @@ pub(crate) fn take() {
 
 /// Takes SIGTERM and SIGHUP (a lost connection) over too: for what must clear up before it ends.
 pub(crate) fn take_all() {
-    for signal in [Signal::SIGTERM, Signal::SIGHUP] {
-        let before = take_over(signal, note);
-        // `nohup` ignores it, and then it must not end anything.
+    take_unless_ignored(&[Signal::SIGTERM, Signal::SIGHUP], note);
+    take();
+}
+
+/// `nohup` ignores one, and then it must not end anything.
+fn take_unless_ignored(signals: &[Signal], handler: extern "C" fn(c_int)) {
+    for signal in signals {
+        let before = take_over(*signal, handler);
         if let Some(before) = before.filter(|before| matches!(before.handler(), SigHandler::SigIgn))
         {
             // SAFETY: it is the disposition that was there.
-            let _ = unsafe { sigaction(signal, &before) };
+            let _ = unsafe { sigaction(*signal, &before) };
         }
     }
-    take();
 }
 
 fn take_over(signal: Signal, handler: extern "C" fn(c_int)) -> Option<SigAction> {

@@ -53,9 +53,14 @@ pub(crate) fn trouble(progress: &RunProgress) -> Option<String> {
     if let Some(since_ms) = progress.hangs_since_ms {
         return Some(format!("seems to hang since {}", local_time(since_ms)));
     }
-    let limit = progress.time_limit_ms.filter(|_| progress.is_too_long())?;
+    let (end, limit) = progress.expected_end.zip(progress.time_limit_ms)?;
+    let comes = match limit {
+        limit if end.at_ms > limit => "comes",
+        limit if end.latest_ms > limit => "may come",
+        _ => return None,
+    };
     Some(format!(
-        "its time limit at {} comes before its end",
+        "its time limit at {} {comes} before its end",
         local_time(limit)
     ))
 }
@@ -104,6 +109,8 @@ mod tests {
     fn a_limit_before_the_end_and_a_hang_are_trouble() {
         assert_eq!(trouble(&progress(100, None)), None);
         assert_eq!(trouble(&progress(100, Some(500))), None);
+        let nearly = trouble(&progress(100, Some(130))).expect("the interval goes on for a minute");
+        assert!(nearly.ends_with(" may come before its end"), "{nearly}");
         let limited = trouble(&progress(500, Some(100))).expect("trouble");
         assert!(limited.ends_with(" comes before its end"), "{limited}");
         let hanging = RunProgress {

@@ -55,6 +55,10 @@ pub struct Seat {
     /// CPUs that the trial is bound to; empty: it may use all of the job's.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub cpus: Vec<u32>,
+    /// The job, by its scheduler's id.
+    pub job_id: JobId,
+    /// Who has that job.
+    pub scheduler: SchedulerKind,
 }
 
 /// Resources with defaults applied; `None`: the line is left out and the site's default holds.

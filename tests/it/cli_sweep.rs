@@ -729,17 +729,21 @@ fn packed_trials_have_their_own_cpus_and_end_with_the_job() {
     let count = two.len().to_string();
     let packed = || {
         let words = ["sweep", "run", "small.toml", "--pack", &count];
-        env.dlrun(words).env("SLURM_JOB_ID", "77")
+        env.dlrun(words)
+            .env("SLURM_JOB_ID", "77")
+            .env("SLURMD_NODENAME", "n1")
     };
     let outside = env.dlrun(["sweep", "run", "small.toml", "--pack", "2"]);
     let _ = outside.run().code(64).warns("and this is none");
-    let begun = packed().start();
-    wait_for("trials", || ran(&env).len() > two.len());
-    begun.signal(Signal::SIGTERM);
-    let _ = begun
-        .finish()
-        .code(75)
-        .warns("asked to end, and 2 runs with it");
+    // A run that its job ends does not count as a try, of which there are two.
+    for _ in 0..3 {
+        let seen = ran(&env).len();
+        let begun = packed().start();
+        wait_for("trials", || ran(&env).len() >= seen + two.len());
+        begun.signal(Signal::SIGTERM);
+        let ended = begun.finish().code(75);
+        let _ = ended.warns(&format!("asked to end, and {} run", two.len()));
+    }
     let shown = packed().arg("--json").run().code(0).result();
     assert_eq!(shown["best"], 4, "{shown}");
     let trials = shown["trials"].as_array().expect("a list");
@@ -750,7 +754,7 @@ fn packed_trials_have_their_own_cpus_and_end_with_the_job() {
     );
     assert_eq!(
         ran(&env).len(),
-        12 + two.len(),
+        12 + 3 * two.len(),
         "those that ended early ran again"
     );
     let cpus = fs::read_to_string(env.jobs().join("cpus")).expect("trials write it");
@@ -761,6 +765,14 @@ fn packed_trials_have_their_own_cpus_and_end_with_the_job() {
             .map(|line| (*line).to_owned())
             .collect::<BTreeSet<_>>(),
         expected.collect()
+    );
+    // The time of those that ended early counts too, each a part of the node.
+    let seconds = |trial: &Value| trial["outcome"]["wall_seconds"].as_f64();
+    let own: f64 = trials.iter().filter_map(seconds).sum();
+    let all = shown["node_hours"].as_f64().expect("a time") * 3600.0 * two.len() as f64;
+    assert!(
+        all > own + 0.1 && all < 2.0 * own,
+        "{all} s, {own} s of which came to values"
     );
     let run = trials[0]["run_id"].as_str().expect("an id");
     let plan = fs::read_to_string(env.run_dir(run).join("plan.json")).expect("it has one");

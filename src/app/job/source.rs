@@ -75,6 +75,17 @@ impl Source {
         }
     }
 
+    /// A job file that dlrun has written.
+    pub(crate) fn of_text(file: &Path, text: String) -> Self {
+        Self {
+            shown: file.to_string_lossy().into_owned(),
+            text,
+            converted: None,
+            cell: None,
+            overrides: Overrides::default(),
+        }
+    }
+
     /// With what the command line says in its place.
     pub(crate) fn with(mut self, overrides: Overrides) -> Self {
         self.overrides = overrides;

@@ -12,15 +12,18 @@ use crate::app::job::{source, submit};
 use crate::app::progress::Display;
 use crate::app::session::Session;
 use crate::app::times::seconds_between;
-use crate::app::track::{Tracked, Tracker, plan_of};
+use crate::app::track::{Tracked, Tracker, job_ref, plan_of};
 use crate::app::wait::Watched;
 use crate::foundation::clock::now_ms;
 use crate::foundation::diagnostic::Problem;
 use crate::foundation::private::if_there;
 use crate::foundation::units::{counted, display_seconds};
-use crate::job::{JobState, RunId};
-use crate::learn::bench::{Cell, Entry, Journal, Settled, Slot, TRIES};
+use crate::job::{JobState, RunId, SchedulerKind};
+use crate::launch::Seat;
+use crate::learn::bench::{Cell, Entry, Journal, Settled, Slot};
+use crate::record::rundir::RunDir;
 use crate::record::{NodeRecord, NodeState, Progress};
+use crate::scheduler::JobRef;
 use crate::scheduler::local::note_lost;
 
 /// Pauses between two questions to a scheduler, from the last hand-over on.
@@ -100,7 +103,8 @@ pub(crate) trait Work {
     }
     /// What one came to. `earlier`: what the attempts before its newest left, the newest of them first.
     fn outcome(&self, slot: Slot, tracked: &Tracked, earlier: &[NodeRecord]) -> Self::Outcome;
-    fn lost(&self, why: &str) -> Self::Outcome;
+    /// One that is not to be judged by how it ended; how many seconds it ran on how many nodes.
+    fn lost(&self, why: &str, state: JobState, ran: Option<(f64, u32)>) -> Self::Outcome;
     /// What a run is called, and what it came to.
     fn label(&self, slot: Slot) -> String;
     fn result_text(&self, outcome: &Self::Outcome) -> String;
@@ -118,6 +122,8 @@ struct Flight {
     seat: Option<u32>,
     /// Whether a command before handed it over.
     is_taken_up: bool,
+    /// Whether it was ended since the job around it ends.
+    ends_with_job: bool,
     /// Since when it has ended well without its last record.
     ended_since: Option<Instant>,
     /// Since when it has been asked to end by itself.
@@ -126,6 +132,12 @@ struct Flight {
 }
 
 impl Flight {
+    /// Whether it was a part of a job before this one, on another node, which [`Conductor::take_up`] has found ended.
+    fn is_of_job_before(&self, host: &str, tracked: &Tracked) -> bool {
+        let is_elsewhere = tracked.record.submit_host != host;
+        self.seat.is_some() && is_elsewhere && !tracked.status.state.is_final()
+    }
+
     fn ended_well(&self) -> bool {
         let over = self.watched.over.as_ref();
         over.is_some_and(|its| its.status.state == JobState::Completed)
@@ -137,6 +149,7 @@ impl Flight {
             watched,
             seat,
             is_taken_up: false,
+            ends_with_job: false,
             ended_since: None,
             asked_since: None,
             is_given_up: false,
@@ -193,8 +206,11 @@ impl<'a, W: Work> Conductor<'a, W> {
             };
             if record.is_some() {
                 let watched = Watched::of_run(&self.tracker, &run_id)?;
-                let plan = run.as_ref().and_then(plan_of);
-                let seat = plan.and_then(|plan| Some(plan.seat?.number));
+                let seat = run.as_ref().and_then(plan_of).and_then(|plan| plan.seat);
+                if let Some((seat, run)) = seat.as_ref().zip(run.as_ref()) {
+                    self.check_job_before(seat, run)?;
+                }
+                let seat = seat.map(|seat| seat.number);
                 self.flights.push(Flight {
                     is_taken_up: true,
                     ..Flight::new(slot, watched, seat)
@@ -212,6 +228,44 @@ impl<'a, W: Work> Conductor<'a, W> {
             self.display.line(&format!("{jobs} resumed"));
         }
         Ok(())
+    }
+
+    /// Refuses to continue a run that is a part of a job that may live.
+    fn check_job_before(&self, seat: &Seat, run: &RunDir) -> Result<(), Error> {
+        let Some(seats) = &self.seats else {
+            let what = "runs of it are parts of a job";
+            return Err(failure!(Usage, "{what}").hinted("continue it with --pack"));
+        };
+        if seats.job_id == seat.job_id {
+            return Ok(());
+        }
+        let id = &seat.job_id.0;
+        let job = JobRef {
+            run_id: run.run_id().clone(),
+            job_id: seat.job_id.clone(),
+            parts: Vec::new(),
+            submitted_at_ms: None,
+            run_dir: run.path().to_owned(),
+        };
+        let queue = self.session.scheduler(seat.scheduler)?.queue(&[job]);
+        let entries = queue.map_err(|error| {
+            let error = Error::from(error);
+            error.hinted(format!(
+                "nobody says whether job {id} has ended, in which runs of it are parts"
+            ))
+        })?;
+        match entries
+            .values()
+            .flatten()
+            .any(|entry| !entry.state.is_final())
+        {
+            true => Err(failure!(
+                TryAgain,
+                "runs of it are parts of job {id}, which has not ended"
+            )
+            .hinted("wait for that job, or cancel it")),
+            false => Ok(()),
+        }
     }
 
     /// Runs what is left; false: the first runs all failed, so the others were not begun.
@@ -314,10 +368,11 @@ impl<'a, W: Work> Conductor<'a, W> {
             .collect();
         for tracked in self.tracker.refresh(&due, false)? {
             let is_meant = |flight: &&mut Flight| flight.watched.run_id == tracked.record.run_id;
-            let has_gone = self.is_of_job_before(&tracked);
+            let host = &self.session.host;
             let Some(flight) = self.flights.iter_mut().find(is_meant) else {
                 continue;
             };
+            let has_gone = flight.is_of_job_before(host, &tracked);
             let progress = flight.watched.progress(&tracked);
             if !flight.is_given_up && self.work.is_given_up(flight.slot, &progress)? {
                 let wait = self.work.stop_wait();
@@ -354,12 +409,6 @@ impl<'a, W: Work> Conductor<'a, W> {
         Ok(is_any)
     }
 
-    /// Whether a run was a part of a job before this one, on another node.
-    fn is_of_job_before(&self, tracked: &Tracked) -> bool {
-        let is_elsewhere = tracked.record.submit_host != self.session.host;
-        self.seats.is_some() && is_elsewhere && !tracked.status.state.is_final()
-    }
-
     /// Whether a run ended since the job ended that it was a part of: while no command was there to see it, and by a signal that ends jobs.
     fn went_with_its_job(&self, flight: &Flight, tracked: &Tracked) -> bool {
         let status = &tracked.status;
@@ -371,8 +420,11 @@ impl<'a, W: Work> Conductor<'a, W> {
             JobState::Failed => by_signal,
             _ => false,
         };
-        let is_part = self.seats.is_some() && flight.is_taken_up;
-        self.is_of_job_before(tracked) || (is_part && was_ended)
+        let is_taken_up = flight.seat.is_some() && flight.is_taken_up;
+        let is_well = status.state == JobState::Completed || flight.is_given_up;
+        flight.is_of_job_before(&self.session.host, tracked)
+            || (is_taken_up && was_ended)
+            || (flight.ends_with_job && !is_well)
     }
 
     /// Ends the runs, which could not end otherwise than with the job around them, so that they are tried again.
@@ -383,24 +435,34 @@ impl<'a, W: Work> Conductor<'a, W> {
             .map(|flight| flight.watched.run_id.clone())
             .collect();
         for run_id in &ids {
-            let record = self.tracker.state.run(run_id)?.read_run()?;
-            // One that has ended is not there to be cancelled.
-            let _ = cancel(self.session, &self.tracker, &record, None);
+            let run = self.tracker.state.run(run_id)?;
+            // One that has ended is not there to be cancelled. That nobody asked for it is not noted either: where there is no time left to
+            // note it here, the next job takes it for what it is.
+            if let Some(job) = job_ref(&run, &run.read_run()?) {
+                let _ = self
+                    .session
+                    .scheduler(SchedulerKind::Local)?
+                    .cancel(&job, None);
+            }
         }
         let until = Instant::now() + END_PATIENCE;
-        let is_over = |its: &Tracked| its.status.state.is_final();
-        while !self.tracker.refresh(&ids, false)?.iter().all(is_over) && Instant::now() < until {
+        let seen = loop {
+            let seen = self.tracker.refresh(&ids, false)?;
+            let is_over = |its: &Tracked| its.status.state.is_final();
+            if seen.iter().all(is_over) || Instant::now() > until {
+                break seen;
+            }
             std::thread::sleep(LOCAL_PAUSE);
-        }
-        for run_id in ids {
-            self.work.note(Entry::Over {
-                at_ms: now_ms(),
-                run_id,
-                measured: Box::new(self.work.lost(JOB_ENDED)),
-            })?;
+        };
+        for mut flight in flights {
+            let is_its = |its: &&Tracked| its.record.run_id == flight.watched.run_id;
+            let over = seen.iter().find(is_its).cloned();
+            flight.watched.over = over;
+            flight.ends_with_job = true;
+            self.note_end(&flight)?;
         }
         let (done, total) = self.work.done(0);
-        let ended = counted(flights.len() as u64, "run");
+        let ended = counted(ids.len() as u64, "run");
         let error = failure!(TryAgain, "asked to end, and {ended} with it");
         Ok(error.hinted(format!(
             "{done} of {total} runs are finished; the same command continues"
@@ -411,25 +473,29 @@ impl<'a, W: Work> Conductor<'a, W> {
         let Some(tracked) = &flight.watched.over else {
             return Ok(());
         };
-        if self.is_of_job_before(tracked) {
+        if flight.is_of_job_before(&self.session.host, tracked) {
             let run = self.tracker.state.run(&tracked.record.run_id)?;
             // It is shown as running where that fails.
             let _ = note_lost(run.path(), JOB_ENDED);
         }
-        let outcome = match tracked.status.state {
-            JobState::Unknown => self.work.lost("its final state is unknown"),
-            _ if self.went_with_its_job(flight, tracked) => self.work.lost(JOB_ENDED),
+        // From start to end of each attempt, as tables have it.
+        let status = &tracked.status;
+        let span = status.started_at_ms.zip(status.ended_at_ms);
+        let span = span.map(|(from, to)| seconds_between(from, to));
+        let took = tracked.all_starts.map(|all| all.ran_seconds).or(span);
+        let ran = took.map(|took| (took, tracked.record.nodes));
+        let state = status.state;
+        let outcome = match state {
+            JobState::Unknown => self.work.lost("its final state is unknown", state, ran),
+            _ if self.went_with_its_job(flight, tracked) => {
+                self.work.lost(JOB_ENDED, JobState::Preempted, ran)
+            }
             _ => {
                 let earlier = self.earlier(tracked);
                 self.work.outcome(flight.slot, tracked, &earlier)
             }
         };
         let (slot, at_ms) = (flight.slot, now_ms());
-        // From start to end of each attempt, as tables have it.
-        let status = &tracked.status;
-        let span = status.started_at_ms.zip(status.ended_at_ms);
-        let span = span.map(|(from, to)| seconds_between(from, to));
-        let took = tracked.all_starts.map(|all| all.ran_seconds).or(span);
         let run_id = tracked.record.run_id.clone();
         self.work.note(Entry::Over {
             at_ms,
@@ -469,10 +535,7 @@ impl<'a, W: Work> Conductor<'a, W> {
     ) -> String {
         let what = match outcome.failure() {
             None => self.work.result_text(outcome),
-            Some(why)
-                if !self.work.journal().is_done(slot)
-                    && self.work.journal().tries(slot).len() < TRIES =>
-            {
+            Some(why) if !self.work.journal().is_done(slot) => {
                 format!("{why}; it is tried again")
             }
             Some(why) => why.to_owned(),

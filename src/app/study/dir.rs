@@ -134,6 +134,12 @@ impl<J: Kept> StudyDir<J> {
         Ok(self.dir.path().join(name))
     }
 
+    /// What [`StudyDir::keep`] wrote.
+    pub(super) fn kept(&self, name: &str) -> Result<Option<String>, Error> {
+        let text = if_there(self.dir.read(name, MOST_HEAD))?;
+        Ok(text.map(|text| String::from_utf8_lossy(&text).into_owned()))
+    }
+
     pub(super) fn journal_path(&self) -> PathBuf {
         self.dir.path().join(JOURNAL)
     }

@@ -12,7 +12,7 @@ use crate::app::job::load::Job;
 use crate::app::session::Session;
 use crate::app::track::Tracked;
 use crate::foundation::units::{display_seconds, hex};
-use crate::job::SchedulerKind;
+use crate::job::{JobState, SchedulerKind};
 use crate::learn::bench::{Entry, Journal, Matrix, Measured, Slot, order};
 
 /// Hexadecimal digits of the hash.
@@ -153,7 +153,7 @@ impl Work for MatrixWork<'_> {
         Measured::new(&tracked.record, &tracked.status, nodes, self.matrix.warm_up)
     }
 
-    fn lost(&self, why: &str) -> Measured {
+    fn lost(&self, why: &str, _state: JobState, _ran: Option<(f64, u32)>) -> Measured {
         Measured::lost(why)
     }
 

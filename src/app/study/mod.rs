@@ -9,7 +9,7 @@ mod seats;
 mod sweep;
 
 pub(crate) use conduct::{Conductor, Source};
-pub(crate) use detach::{detach, may_detach};
+pub(crate) use detach::{Detached, may_detach};
 pub(crate) use dir::{BenchDir, StudyDir};
 pub(crate) use matrix::{MatrixWork, begin_matrix, load_cell};
 pub(crate) use optuna::Optuna;

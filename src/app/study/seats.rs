@@ -3,10 +3,13 @@
 use std::path::Path;
 
 use crate::app::error::{Error, failure};
+use crate::app::session::Session;
 use crate::foundation::cpu_list;
 use crate::foundation::diagnostic::Problem;
 use crate::foundation::units::{Bytes, counted};
-use crate::job::{EnvVar, SchedulerVariables, gpus_on_node, is_part, kind_and_count};
+use crate::job::{
+    EnvVar, JobId, SchedulerKind, SchedulerVariables, gpus_on_node, is_part, kind_and_count,
+};
 use crate::launch::{Decision, GPU_VARIABLES, Plan, Seat};
 use crate::learn::bench::PackedResources;
 use crate::learn::sweep::Sweep;
@@ -18,20 +21,36 @@ const ROCR: &str = "ROCR_VISIBLE_DEVICES";
 /// The seats of the job around this process.
 pub(crate) struct Seats {
     seats: Vec<(Vec<u32>, Vec<EnvVar>)>,
-    /// What the job is called.
-    job: String,
+    /// The job, and who has it.
+    pub(super) job_id: JobId,
+    scheduler: SchedulerKind,
 }
 
 impl Seats {
-    /// Divides this job into as many parts as trials such as `plan` run at a time.
-    pub(crate) fn of_this_job(count: u32, plan: &Plan) -> Result<Self, Error> {
-        let id = |its: &SchedulerVariables| std::env::var(its.job_id).ok();
-        let Some(job) = SchedulerVariables::ALL.into_iter().find_map(id) else {
+    /// Divides this job into as many parts as trials such as `plan` run at a time. `scheduler`: who takes jobs here.
+    pub(crate) fn of_this_job(
+        session: &Session,
+        count: u32,
+        (plan, scheduler): (&Plan, SchedulerKind),
+    ) -> Result<Self, Error> {
+        let set = |name: &str| std::env::var(name).ok().filter(|value| !value.is_empty());
+        let mut all = SchedulerVariables::ALL.into_iter();
+        let Some((its, job)) = all.find_map(|its| Some((its, set(its.job_id)?))) else {
             let error = failure!(
                 Usage,
                 "`--pack` runs trials side by side within a job, and this is none"
             );
-            return Err(error.hinted("add --detach, which submits that job; or run the command inside of one (`salloc`, `qsub -I`); with the local scheduler --max-jobs is enough"));
+            return Err(error.hinted("add --detach, which submits that job; or run the command inside of one (`sbatch`, `qsub`); with the local scheduler --max-jobs is enough"));
+        };
+        if its.node.is_some_and(|name| set(name).is_none()) {
+            let error = failure!(Usage, "this machine is no node of job {job}");
+            return Err(error.hinted(
+                "run the command on its node: `srun --pty dlrun sweep run ...` within `salloc`",
+            ));
+        }
+        let scheduler = match its.kinds.contains(&scheduler) {
+            true => scheduler,
+            false => its.kinds.first().copied().unwrap_or_default(),
         };
         let resources = &plan.resources;
         let each = resources.cpus_per_task.unwrap_or(1) as usize;
@@ -40,6 +59,11 @@ impl Seats {
             .into_iter()
             .filter_map(|cpu| u32::try_from(cpu).ok())
             .collect();
+        if cpus.len() < each.saturating_mul(count as usize) {
+            let (has, asked) = (counted(cpus.len() as u64, "CPU"), each * count as usize);
+            let warning = format!("job {job} has {has} here, and {count} trials ask for {asked}");
+            session.warning(&warning);
+        }
         let cpus = parts_of_cpus(&cpus, each, count as usize, resources.exclusive);
         let named = GPU_VARIABLES.map(|name| (name, std::env::var(name).unwrap_or_default()));
         let gpus =
@@ -52,7 +76,8 @@ impl Seats {
             })?;
         Ok(Self {
             seats: cpus.into_iter().zip(gpus).collect(),
-            job,
+            job_id: JobId(job),
+            scheduler,
         })
     }
 
@@ -84,14 +109,26 @@ impl Seats {
                 "part {} of {} of job {}",
                 number + 1,
                 self.seats.len(),
-                self.job
+                self.job_id.0
             ),
             rejected: Vec::new(),
         });
         plan.env.extend(gpus.iter().cloned());
+        // Those of the whole job, as this process has them, are no part of what the trial is.
+        if let Some(identity) = &mut plan.identity {
+            let names_gpus = |word: &String| {
+                let name = word
+                    .strip_prefix('$')
+                    .and_then(|word| word.split('=').next());
+                name.is_some_and(|name| GPU_VARIABLES.contains(&name))
+            };
+            identity.words.retain(|word| !names_gpus(word));
+        }
         plan.seat = Some(Seat {
             number,
             cpus: cpus.clone(),
+            job_id: self.job_id.clone(),
+            scheduler: self.scheduler,
         });
     }
 }

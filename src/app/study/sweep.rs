@@ -64,14 +64,11 @@ pub(crate) fn begin_sweep(
             return refused(other(format!("from `{}`", head.file)));
         }
         if head.scheduler != scheduler {
-            let packed = match head.scheduler.is_local() {
-                true => "--pack or ",
-                false => "",
-            };
-            return refused(other(format!(
-                "with {packed}the scheduler {}",
-                head.scheduler.as_str()
-            )));
+            return refused(match head.scheduler.is_local() {
+                true => other("with --pack, or with the scheduler local".to_owned())
+                    .hinted("--pack N, or --scheduler local, continues it"),
+                false => other(format!("with the scheduler {}", head.scheduler.as_str())),
+            });
         }
         let Ok(before) = parse_kept(before, &sweep.name) else {
             return refused(other("with a file that cannot be read".to_owned()));
@@ -385,7 +382,9 @@ impl Work for SweepWork<'_> {
                 end.is_some_and(|end| end.advanced) || its.modified_ms > since_ms
             };
             if outcome.failure.is_none() && end.is_none() {
-                return self.lost("its end is not recorded, and so not its checkpoint");
+                let ran = outcome.wall_seconds.zip(Some(tracked.record.nodes));
+                let why = "its end is not recorded, and so not its checkpoint";
+                return self.lost(why, JobState::Unknown, ran);
             }
             let checkpoint = end.and_then(|end| end.checkpoint.as_ref()).filter(is_new);
             outcome = outcome.paused(epochs, checkpoint.map(|its| its.path.clone()));
@@ -396,9 +395,13 @@ impl Work for SweepWork<'_> {
         }
     }
 
-    fn lost(&self, why: &str) -> Outcome {
+    fn lost(&self, why: &str, state: JobState, ran: Option<(f64, u32)>) -> Outcome {
+        let share = f64::from(self.packed.unwrap_or(1));
         Outcome {
+            state,
             failure: Some(why.to_owned()),
+            wall_seconds: ran.map(|(seconds, _)| seconds),
+            node_hours: ran.map(|(seconds, nodes)| seconds * f64::from(nodes) / 3600.0 / share),
             ..Outcome::default()
         }
     }

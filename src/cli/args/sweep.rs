@@ -37,7 +37,7 @@ const RUN: &str = "Run trials of a training with different parameters, and look 
 
 The file is a job file with a table [sweep]: the metric, the parameters with their ranges, and how many trials there are. Each trial \
 is a job of the scheduler at hand; `sweep.stop` ends those early that are worse than others at the same epoch. What was killed or \
-interrupted continues with the same command, and no trial runs twice. docs/sweep.md has the file's keys. Exit code 10: no trial \
+interrupted continues with the same command, and no finished trial runs again. docs/sweep.md has the file's keys. Exit code 10: no trial \
 has a value.";
 
 #[derive(Debug, Args)]

@@ -10,6 +10,9 @@ use crate::job::SchedulerKind;
 /// A trial may take longer than the job that waits for it.
 const WITHOUT_PROGRESS: i64 = 50;
 
+/// How long before its time limit a job ends the trials that run within it, in seconds.
+pub const PACKED_LEAD: u64 = 60;
+
 /// What all trials together need that run side by side within the job.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct PackedResources {
@@ -32,6 +35,8 @@ pub struct ConductorJob<'a> {
     pub here: &'a str,
     /// Each line of this file is progress, so that the job continues after its time limit.
     pub journal: &'a Path,
+    /// Whether that has lines.
+    pub continues: bool,
     /// Its time limit.
     pub walltime: &'a str,
     /// Who takes it; `None`: as the file has it.
@@ -69,14 +74,21 @@ impl ConductorJob<'_> {
         ];
         let journal = self.journal.to_string_lossy().into_owned();
         let resume = [
-            ("checkpoints", Value::from(vec![journal])),
+            ("checkpoints", Value::from(vec![journal.clone()])),
             ("without_progress", Value::from(WITHOUT_PROGRESS)),
         ];
+        let mut resume = table(resume);
+        if self.continues {
+            put(&mut resume, "from", Value::from(journal));
+        }
+        if self.packed.is_some() {
+            put(&mut resume, "lead", Value::from(format!("{PACKED_LEAD}s")));
+        }
         let file = [
             ("name", Value::from(self.name)),
             ("run", Value::from(table(run))),
             ("resources", Value::from(resources)),
-            ("resume", Value::from(table(resume))),
+            ("resume", Value::from(resume)),
             ("scheduler", Value::from(scheduler)),
         ];
         table(file).to_string()
@@ -85,7 +97,7 @@ impl ConductorJob<'_> {
 
 impl PackedResources {
     fn put_into(&self, resources: &mut Table) {
-        for key in ["gpus_per_task", "gpus_per_node", "memory"] {
+        for key in ["gpus_per_task", "gpus_per_node", "memory", "walltime_up_to"] {
             resources.remove(key);
         }
         put(resources, "cpus_per_task", Value::from(self.cpus));
@@ -121,6 +133,7 @@ mod tests {
             words: words.to_vec(),
             here: "/here",
             journal: Path::new("/j.jsonl"),
+            continues: false,
             walltime: "8h",
             scheduler: Some(SchedulerKind::Slurm),
             text: SWEEP,

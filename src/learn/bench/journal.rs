@@ -12,6 +12,8 @@ use crate::job::{RunId, SchedulerKind};
 
 /// How often a run that fails is tried.
 pub const TRIES: usize = 2;
+/// Starts of a run of the matrix, whatever ended them.
+const MOST_STARTS: usize = 20;
 
 /// What a matrix was when it was begun.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -42,6 +44,11 @@ pub trait Settled {
 
     /// Whether a failure may have had nothing to do with what ran.
     fn may_be_tried_again(&self) -> bool {
+        true
+    }
+
+    /// Whether it counts as a try: one whose job was ended for another's sake does not.
+    fn is_try(&self) -> bool {
         true
     }
 
@@ -216,7 +223,8 @@ impl<M: Settled> Journal<M> {
         let tries = self.tries(slot);
         let measured = || tries.iter().filter_map(|one| one.measured.as_ref());
         measured().any(|one| one.failure().is_none() || !one.may_be_tried_again())
-            || measured().count() >= TRIES
+            || measured().filter(|one| one.is_try()).count() >= TRIES
+            || measured().count() >= MOST_STARTS
     }
 
     /// What counts of a run of the matrix: the first success, else the last failure.

@@ -16,7 +16,7 @@ mod pick;
 pub use axis::{Axis, AxisValue};
 pub(super) use axis::{VARS, path_of, plain};
 pub use cell::Cell;
-pub use conductor::{ConductorJob, PackedResources};
+pub use conductor::{ConductorJob, PACKED_LEAD, PackedResources};
 pub(super) use document::{Document, shown};
 pub use journal::{Entry, Header, Journal, Lines, Settled, TRIES, Try};
 pub use matrix::{Matrix, parse};

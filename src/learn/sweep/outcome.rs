@@ -49,6 +49,10 @@ impl Settled for Outcome {
         }
     }
 
+    fn is_try(&self) -> bool {
+        self.state != JobState::Preempted
+    }
+
     fn counts(&self) -> bool {
         let is_of_program = matches!(
             self.state,

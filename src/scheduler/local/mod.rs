@@ -82,7 +82,7 @@ impl Scheduler for Local {
             job_id: JobId(format!("L{number}")),
             name: plan.name.clone(),
             asked: Asked::from_plan(plan, Machine::here()),
-            seat: plan.seat.as_ref().map(|seat| seat.cpus.clone()),
+            seat: plan.seat.clone(),
             host: self.0.host.clone(),
             script: submission.script.to_owned(),
             workdir: PathBuf::from(&plan.workdir),
@@ -142,6 +142,10 @@ impl Scheduler for Local {
     /// A local job has no elements.
     fn cancel(&self, job: &JobRef, _elements: Option<&ArraySpec>) -> Result<(), SchedulerError> {
         let ticket = Ticket::read(&job.run_dir)?;
+        if ticket.host != self.0.host && ticket.seat.is_some() {
+            // Its runner looks for that by itself: nobody can log in to its node.
+            return Ticket::ask_cancel(&job.run_dir);
+        }
         if ticket.host != self.0.host {
             let error = io::Error::other(format!("the job is on {}; cancel it there", ticket.host));
             return Err(file_error(
@@ -251,7 +255,7 @@ impl Local {
                 phase.state(),
                 "elsewhere",
                 Some(match ticket.seat {
-                    Some(_) => format!("a part of a job on {}", ticket.host),
+                    Some(seat) => format!("a part of job {} on {}", seat.job_id.0, ticket.host),
                     None => format!("it is on {}; ask there", ticket.host),
                 }),
             ),

@@ -29,6 +29,10 @@ use crate::scheduler::SchedulerError;
 const END_PAUSE: Duration = Duration::from_secs(2);
 const END_TIMEOUT: Duration = Duration::from_secs(24 * 3600);
 
+/// Between two looks at a job that runs, and at whether one was cancelled that cannot be signalled.
+const LONGEST_REST: Duration = Duration::from_secs(60);
+const CANCEL_PAUSE: Duration = Duration::from_secs(5);
+
 /// Runs the job whose ticket lies in `run_dir` to its end. Cancelled by SIGTERM.
 ///
 /// # Errors
@@ -173,7 +177,11 @@ fn run_script(
         stdout: output.into(),
         stderr: errors.into(),
         dies_with_us: false,
-        cpus: ticket.seat.clone().unwrap_or_default(),
+        cpus: ticket
+            .seat
+            .as_ref()
+            .map(|seat| seat.cpus.clone())
+            .unwrap_or_default(),
         // The time limit and a cancel reach all of the job by it.
         leads_group: true,
     };
@@ -194,7 +202,7 @@ fn run_script(
     if Ticket::is_cancel_asked(run_dir) {
         ticket.end = Some(JobState::Cancelled);
     }
-    ticket.exit = Some(watch(ticket, shell, signals, session));
+    ticket.exit = Some(watch(ticket, (shell, run_dir), signals, session));
     clear_away(shell, session);
     noted
 }
@@ -220,7 +228,7 @@ fn of_another_job() -> Vec<OsString> {
 /// Waits for the script; at a cancel or the time limit it gets CONT and TERM, and later KILL, as Slurm does it.
 fn watch(
     ticket: &mut Ticket,
-    shell: Pid,
+    (shell, run_dir): (Pid, &Path),
     signals: &mut Signals,
     session: Option<Pid>,
 ) -> ExitStatus {
@@ -258,7 +266,11 @@ fn watch(
             .flatten()
             .min()
             .map_or(Duration::from_secs(60), |at| at - now);
-        if signals.wait(pause.min(Duration::from_secs(60))) && ticket.end.is_none() {
+        // One in a part of a job may be cancelled from another node.
+        let longest = ticket.seat.as_ref().map_or(LONGEST_REST, |_| CANCEL_PAUSE);
+        let is_asked = signals.wait(pause.min(longest))
+            || (ticket.seat.is_some() && Ticket::is_cancel_asked(run_dir));
+        if is_asked && ticket.end.is_none() {
             ticket.end = Some(JobState::Cancelled);
         }
     }

@@ -12,6 +12,7 @@ use super::process::Identity;
 use super::share::Asked;
 use crate::foundation::private::PrivateDir;
 use crate::job::{JobId, JobState, RunId};
+use crate::launch::Seat;
 use crate::record::ExitStatus;
 use crate::scheduler::SchedulerError;
 
@@ -46,9 +47,9 @@ pub(super) struct Ticket {
     /// What it takes of the machine. dlrun 0.1 did not write it: then the whole machine.
     #[serde(default)]
     pub(super) asked: Asked,
-    /// Of a trial in a part of a job: the CPUs that it is bound to. It waits for nobody.
+    /// The part of a job that a trial has. It waits for nobody.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub(super) seat: Option<Vec<u32>>,
+    pub(super) seat: Option<Seat>,
     pub(super) host: String,
     pub(super) script: PathBuf,
     pub(super) workdir: PathBuf,

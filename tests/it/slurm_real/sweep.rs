@@ -184,7 +184,7 @@ fn a_job_conducts_a_sweep() {
 fn trials_run_side_by_side_within_one_job_that_is_requeued() {
     let user = User::new();
     let program = r#"echo "gpu $CUDA_VISIBLE_DEVICES, in ${SLURM_JOB_ID:-no job}"
-for e in 1 2 3 4 5 6; do sleep 0.5; echo "Epoch $e/6 - loss: $1.0"; done"#;
+for e in 1 2 3 4 5 6; do sleep 1; echo "Epoch $e/6 - loss: $1.0"; done"#;
     let _ = user.write("step.sh", program);
     let sweep = format!(
         "[run]\ncommand = ['sh', 'step.sh', '{{{{x}}}}']\n[resources]\nwalltime = '5m'\nexclude = '{}'\n\
@@ -197,8 +197,19 @@ for e in 1 2 3 4 5 6; do sleep 0.5; echo "Epoch $e/6 - loss: $1.0"; done"#;
     let words = ["--json", "sweep", "run", "packed.toml", "--pack", "3"];
     let refused = user.dlrun(&words);
     assert_eq!(refused.code, 64, "{refused:?}");
+    // The shell that has an allocation is on this machine.
+    let allocated = ["-N1", "-x", super::MORTAL_NODE, "env"].map(str::to_owned);
+    let binary = user.binary().to_string_lossy().into_owned();
+    let words_within = words.map(str::to_owned);
+    let within = [&allocated[..], &[binary], &words_within[..]].concat();
+    assert_eq!(
+        user.run("salloc", &within).code,
+        64,
+        "the trials would run here"
+    );
     let words = [&words[..], &["--detach=30m", "--scheduler", "slurm"]].concat();
     let submitted = user.dlrun(&words).result();
+    assert_eq!(user.dlrun(&words).code, 75, "there is one");
     let conductor = submitted["run_id"].as_str().expect("an id");
     let job = submitted["job_id"].as_str().expect("an id");
     let journal = user.state_dir().join("sweeps/packed/journal.jsonl");
@@ -209,6 +220,9 @@ for e in 1 2 3 4 5 6; do sleep 0.5; echo "Epoch $e/6 - loss: $1.0"; done"#;
     until("a second row of trials", 60, || {
         (begun() >= 5).then_some(())
     });
+    // On this machine, while it runs on a node.
+    let _ = user.dlrun(&["cancel", "packed-0004"]).ok();
+    user.until_state("packed-0004", "cancelled");
     assert_eq!(user.run("scontrol", &["requeue", job]).code, 0);
     let ended = user.wait(conductor);
     assert_eq!(ended, 0, "{}", user.dlrun(&["logs", conductor]).ok());
@@ -217,6 +231,7 @@ for e in 1 2 3 4 5 6; do sleep 0.5; echo "Epoch $e/6 - loss: $1.0"; done"#;
     let trials = shown["trials"].as_array().expect("a list");
     let of_trials: BTreeMap<&str, String> = trials
         .iter()
+        .filter(|trial| trial["trial"] != 4)
         .map(|trial| {
             let outcome = &trial["outcome"];
             assert_eq!(outcome["state"], "completed", "{shown}");
@@ -239,7 +254,9 @@ for e in 1 2 3 4 5 6; do sleep 0.5; echo "Epoch $e/6 - loss: $1.0"; done"#;
         })
         .collect();
     let gpus: BTreeSet<&String> = of_trials.values().collect();
-    assert_eq!((of_trials.len(), gpus.len()), (7, 3), "{of_trials:?}");
+    assert_eq!((of_trials.len(), gpus.len()), (6, 3), "{of_trials:?}");
+    let ended = user.state("packed-0004");
+    assert_eq!(ended, "cancelled", "it is not tried again");
     // Those of the first start count as lost, and not as running for ever.
     assert!(begun() > 7, "some were tried again");
     let runs = user.list();

@@ -11,7 +11,7 @@ use crate::app::job::source::read;
 use crate::app::progress::Display;
 use crate::app::session::Session;
 use crate::app::study::{
-    Conductor, MatrixWork, Source, begin_matrix, detach, load_cell, may_detach,
+    Conductor, Detached, MatrixWork, Source, begin_matrix, load_cell, may_detach,
 };
 use crate::cli::args::BenchRun;
 use crate::cli::commands::submit::show_submitted;
@@ -44,8 +44,14 @@ pub(crate) fn run(session: &Session, args: &BenchRun) -> Result<u8, Error> {
     if args.how.dry_run {
         return planned(session, &matrix, &source, repeats);
     }
-    if args.how.detach.is_some() {
+    let detached = args.how.detach.as_deref().map(|walltime| Detached {
+        walltime,
+        scheduler: Some(first.plan.scheduler),
+        packed: None,
+    });
+    if let Some(detached) = &detached {
         may_detach(first.plan.scheduler)?;
+        detached.check(session, &matrix.name, &source)?;
     }
     let how = (first.plan.scheduler, repeats, args.how.restart);
     let mut bench = begin_matrix(session, &matrix, &source, how)?;
@@ -54,8 +60,8 @@ pub(crate) fn run(session: &Session, args: &BenchRun) -> Result<u8, Error> {
         size(&matrix, repeats),
         bench.path().display()
     ));
-    if let Some(walltime) = &args.how.detach {
-        let (record, run) = detach(session, bench, &source, (walltime, None))?;
+    if let Some(detached) = detached {
+        let (record, run) = detached.submit(session, bench, &source)?;
         return show_submitted(session, &record, run.path());
     }
     let work = MatrixWork::new(&matrix, &source, &mut bench);

@@ -10,7 +10,7 @@ use crate::app::exit_of_run::code_of_state;
 use crate::app::job::source::read;
 use crate::app::session::Session;
 use crate::app::study::{
-    Conductor, Optuna, Seats, Source, StudyDir, SweepWork, begin_sweep, check_packable, detach,
+    Conductor, Detached, Optuna, Seats, Source, StudyDir, SweepWork, begin_sweep, check_packable,
     load_trial, may_detach, packed_resources,
 };
 use crate::cli::args::{StudyRun, SweepRun, Tune};
@@ -20,6 +20,7 @@ use crate::foundation::diagnostic::Problem;
 use crate::foundation::units::{Walltime, counted};
 use crate::job::{JobState, SchedulerKind};
 use crate::launch::Plan;
+use crate::learn::bench::PACKED_LEAD;
 use crate::learn::sweep::{
     Sampler, SamplerKind, StopRule, Study, Sweep, Values, not_searched, parse, parse_tune,
 };
@@ -53,28 +54,30 @@ struct Pack<'a> {
 }
 
 impl Pack<'_> {
-    /// Checks that trials can be packed, and where a job is to be submitted for that, that they can run there; returns who takes the job.
+    /// Checks trials as jobs of the site, and that they can be packed, where a job is to be submitted for that in its time; returns who
+    /// takes that job.
     fn check(
         &self,
         sweep: &Sweep,
         source: &Source,
-        (walltime, plan): (Option<&str>, &Plan),
+        walltime: Option<&str>,
     ) -> Result<SchedulerKind, Error> {
-        check_packable(sweep, plan).map_err(|problem| source.error(vec![problem]))?;
-        let Some(walltime) = walltime else {
-            return Ok(plan.scheduler);
-        };
-        let whole = Walltime::parse(walltime).ok();
-        let of_trial = plan.resources.walltime;
-        if let Some((whole, trial)) = whole.zip(of_trial).filter(|(whole, trial)| whole < trial) {
-            let message =
-                format!("a trial may take {trial}, and the job in which it is packed {whole}");
+        let plan = check(self.site, sweep, source, walltime.is_some())?;
+        check_packable(sweep, &plan).map_err(|problem| source.error(vec![problem]))?;
+        let whole = walltime.and_then(|walltime| Walltime::parse(walltime).ok());
+        let is_too_long =
+            |(trial, whole): &(Walltime, Walltime)| trial.0.saturating_add(PACKED_LEAD) > whole.0;
+        let limits = plan.resources.walltime.zip(whole);
+        if let Some((trial, whole)) = limits.filter(is_too_long) {
+            let message = format!(
+                "a trial may take {trial}, and the job in which it is packed takes {whole}, of which it needs {PACKED_LEAD} s to end"
+            );
             let problem = Problem::of_file(message);
             let hint =
                 "give the job more, such as --detach=2d, or the trial less in resources.walltime";
             return Err(source.error(vec![problem.hinted(hint)]));
         }
-        Ok(check(self.site, sweep, source, true)?.scheduler)
+        Ok(plan.scheduler)
     }
 }
 
@@ -110,11 +113,10 @@ fn search(
     pack: Option<&Pack<'_>>,
 ) -> Result<u8, Error> {
     let walltime = how.detach.as_deref();
+    let kind = pack.map(|pack| pack.check(sweep, source, walltime));
+    let kind = kind.transpose()?;
     let plan = check(session, sweep, source, pack.is_none())?;
-    let kind = match pack {
-        Some(pack) => pack.check(sweep, source, (walltime, &plan))?,
-        None => plan.scheduler,
-    };
+    let kind = kind.unwrap_or(plan.scheduler);
     let optuna = match sweep.sampler.packages() {
         Some(_) if how.restart || needs_proposals(session, sweep) => Optuna::find(session, sweep)?,
         _ => None,
@@ -128,11 +130,18 @@ fn search(
         return planned(session, sweep, source);
     }
     let optuna = optuna.map(Optuna::ready).transpose()?;
-    if walltime.is_some() {
+    let detached = walltime.map(|walltime| Detached {
+        walltime,
+        scheduler: Some(kind),
+        packed: pack.map(|pack| packed_resources(pack.count, &plan)),
+    });
+    let site = pack.map_or(session, |pack| pack.site);
+    if let Some(detached) = &detached {
         may_detach(kind)?;
+        detached.check(site, &sweep.name, source)?;
     }
     let in_this_job = pack.filter(|_| walltime.is_none());
-    let seats = in_this_job.map(|pack| Seats::of_this_job(pack.count, &plan));
+    let seats = in_this_job.map(|pack| Seats::of_this_job(session, pack.count, (&plan, kind)));
     let seats = seats.transpose()?;
     let mut dir = begin_sweep(session, sweep, source, (plan.scheduler, how.restart))?;
     session.note(&format!(
@@ -151,10 +160,8 @@ fn search(
             "nothing is left to run: {runs} finished earlier; {more}begin again with --restart"
         ));
     }
-    if let Some(walltime) = walltime.filter(|_| over < all) {
-        let packed = pack.map(|pack| packed_resources(pack.count, &plan));
-        let site = pack.map_or(session, |pack| pack.site);
-        let (record, run) = detach(site, dir, source, (walltime, packed.as_ref()))?;
+    if let Some(detached) = detached.filter(|_| over < all) {
+        let (record, run) = detached.submit(site, dir, source)?;
         return show_submitted(session, &record, run.path());
     }
     let work = SweepWork::new(sweep, source, &mut dir, optuna, pack.map(|pack| pack.count));
