@@ -106,14 +106,14 @@ fn schema() -> Value {
     verb!(
         "sweep run",
         sweep::show::ShownSweep,
-        sweep::run::PlannedSweep,
+        sweep::planned::PlannedSweep,
         submit::Submitted
     );
     verb!("sweep show", sweep::show::ShownSweep);
     verb!(
         "tune",
         sweep::show::ShownSweep,
-        sweep::run::PlannedSweep,
+        sweep::planned::PlannedSweep,
         submit::Submitted
     );
     verb!("completions", completions::CompletionScript);

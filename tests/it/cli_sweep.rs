@@ -789,3 +789,43 @@ fn packed_trials_have_their_own_cpus_and_end_with_the_job() {
         .code(65)
         .warns("`resources.cpus_per_task` is missing");
 }
+
+#[test]
+fn a_dry_run_says_what_the_trials_will_take_where_the_model_knows_them() {
+    let env = TestEnv::new();
+    let file = sweep(
+        &env,
+        "0.02",
+        &format!("sampler = \"grid\"\nmax_jobs = 2\n{WHOLE}"),
+    );
+    let text = fs::read_to_string(&file).expect("ours");
+    let file = env.write("small.toml", format!("[workload]\nepochs = 10\n{text}"));
+    let planned = || {
+        run(&env, &file)
+            .args(["--dry-run", "--json"])
+            .run()
+            .code(0)
+            .result()
+    };
+    let unknown = planned();
+    assert!(
+        unknown["expected_node_hours"].is_null()
+            && unknown["first"][0]["expected_seconds"].is_null()
+    );
+    let _ = run(&env, &file).run().code(0);
+    let _ = env.dlrun(["model", "fit"]).run().code(0);
+    let known = planned();
+    let all = known["expected_node_hours"].as_f64().expect("a time") * 3600.0;
+    let first = known["first"].as_array().expect("a list");
+    let seconds = |trial: &Value| trial["expected_seconds"].as_f64();
+    let sum: f64 = first.iter().filter_map(seconds).sum();
+    assert!(
+        first.len() == 12 && (all - sum).abs() < 1e-6 && (1.0..60.0).contains(&all),
+        "{known}"
+    );
+    let text = run(&env, &file).arg("--dry-run").run().code(0).text();
+    assert!(
+        text.contains("EXPECTED") && text.contains("by forecasts of 12 trials"),
+        "{text}"
+    );
+}

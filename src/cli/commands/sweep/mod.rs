@@ -1,5 +1,6 @@
 //! `dlrun sweep`. One file per verb.
 
+pub(crate) mod planned;
 pub(crate) mod run;
 pub(crate) mod show;
 mod tuned;

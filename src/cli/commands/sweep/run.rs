@@ -2,9 +2,8 @@
 
 use std::collections::BTreeSet;
 
-use serde::Serialize;
-
-use super::show::{SecondMetric, print};
+use super::planned::planned;
+use super::show::print;
 use crate::app::error::Error;
 use crate::app::exit_of_run::code_of_state;
 use crate::app::job::source::read;
@@ -15,18 +14,14 @@ use crate::app::study::{
 };
 use crate::cli::args::{StudyRun, SweepRun, Tune};
 use crate::cli::commands::submit::show_submitted;
-use crate::cli::table::{fitted, table};
 use crate::foundation::diagnostic::Problem;
 use crate::foundation::units::{Walltime, counted};
 use crate::job::{JobState, SchedulerKind};
 use crate::launch::Plan;
 use crate::learn::bench::PACKED_LEAD;
 use crate::learn::sweep::{
-    Sampler, SamplerKind, StopRule, Study, Sweep, Values, not_searched, parse, parse_tune,
+    SamplerKind, StopRule, Study, Sweep, Values, not_searched, parse, parse_tune,
 };
-
-/// Trials that `--dry-run` lists.
-const SHOWN: u32 = 20;
 
 /// Runs the verb; returns the exit code.
 pub(crate) fn run(session: &Session, args: &SweepRun) -> Result<u8, Error> {
@@ -127,7 +122,7 @@ fn search(
             let what = "`dlrun sweep run` creates a Python environment with";
             session.note(&format!("{what} {packages} first"));
         });
-        return planned(session, sweep, source);
+        return planned(session, sweep, source, &size(sweep));
     }
     let optuna = optuna.map(Optuna::ready).transpose()?;
     let detached = walltime.map(|walltime| Detached {
@@ -266,75 +261,4 @@ fn check(
     let shown = warnings.iter().filter(|_| with_warnings);
     shown.for_each(|warning| session.warning(warning));
     Ok(plan.unwrap_or_default())
-}
-
-/// What would run, for programs.
-#[derive(Serialize)]
-#[cfg_attr(test, derive(schemars::JsonSchema))]
-pub(crate) struct PlannedSweep<'a> {
-    name: &'a str,
-    metric: &'a str,
-    mode: &'static str,
-    /// The second metric of two; null: there is one.
-    second: Option<SecondMetric<'a>>,
-    trials: u32,
-    max_jobs: u32,
-    sampler: &'static str,
-    stop: &'static str,
-    /// The first trials; with `tpe` those after the tenth depend on what comes before, with Optuna all may.
-    first: Vec<PlannedTrial>,
-}
-
-#[derive(Serialize)]
-#[cfg_attr(test, derive(schemars::JsonSchema))]
-struct PlannedTrial {
-    trial: usize,
-    values: Values,
-    job_file: String,
-}
-
-/// What would run.
-fn planned(session: &Session, sweep: &Sweep, source: &Source) -> Result<u8, Error> {
-    let mut sampler = Sampler::new(sweep);
-    let mut shown = table();
-    let names = sweep
-        .space
-        .iter()
-        .map(|parameter| parameter.short.to_uppercase());
-    shown.set_header(std::iter::once("TRIAL".to_owned()).chain(names));
-    let mut first = Vec::new();
-    for number in 0..(sweep.trials.min(SHOWN) as usize).min(sampler.fixed()) {
-        let Some(values) = sampler.propose(number) else {
-            break;
-        };
-        let cell = sweep
-            .trial(number, &values, None)
-            .map_err(|problems| source.error(problems))?;
-        let row = sweep
-            .space
-            .iter()
-            .map(|parameter| values.text(&parameter.name).unwrap_or_default());
-        shown.add_row(std::iter::once((number + 1).to_string()).chain(row));
-        first.push(PlannedTrial {
-            trial: number + 1,
-            values,
-            job_file: cell.job_file,
-        });
-    }
-    let answer = PlannedSweep {
-        name: &sweep.name,
-        metric: &sweep.metric.name,
-        mode: sweep.metric.mode(),
-        second: SecondMetric::of(sweep),
-        trials: sweep.trials,
-        max_jobs: sweep.max_jobs,
-        sampler: sweep.sampler.as_str(),
-        stop: sweep.stop.as_str(),
-        first,
-    };
-    let trials = match sweep.sampler.packages() {
-        Some(_) => "Optuna proposes the trials, each when it starts\n".to_owned(),
-        None => fitted(shown),
-    };
-    session.answer(&answer, &format!("{}\n\n{trials}", size(sweep)))
 }
