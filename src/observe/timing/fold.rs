@@ -972,6 +972,27 @@ mod tests {
     }
 
     #[test]
+    fn a_bar_that_is_drawn_again_at_its_step_takes_no_time_from_the_next_ones() {
+        let now = 1_763_650_000_000;
+        // Three steps of 35 ms each; `set_postfix` draws the bar after each of them.
+        let seen = [
+            (3, 0),
+            (3, 35),
+            (3, 70),
+            (6, 105),
+            (6, 140),
+            (6, 175),
+            (9, 210),
+        ];
+        let seen = seen.map(|(step, after)| (step, Some(now + after)));
+        let (steps, median) = clocked(&seen).expect("six steps");
+        assert!(
+            steps == 6 && (median / 0.035 - 1.0).abs() < 0.02,
+            "{steps} {median}"
+        );
+    }
+
+    #[test]
     fn a_clock_that_was_set_back_times_the_steps_after_it() {
         let now = 1_763_650_000_000;
         let back = now - 3_600_000;

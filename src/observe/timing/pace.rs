@@ -62,6 +62,7 @@ impl Pace {
         };
         let last = self.stepped.filter(|last| last.epoch == epoch);
         self.goes_back |= last.is_some_and(|last| last.step > step);
+        let is_again = last.is_some_and(|last| last.step == step);
         let last = last.filter(|last| last.step < step);
         let steps = last.map(|last| step - last.step);
         if let Some(seconds) = facts
@@ -73,6 +74,10 @@ impl Pace {
             if let Some(waited) = facts.data_seconds {
                 self.stated.add_wait(seconds, waited, steps);
             }
+        }
+        // A bar is drawn again with other figures: its step was done when it was first drawn.
+        if is_again {
+            return;
         }
         if let Some((from, to)) = last.and_then(|last| last.at_ms).zip(at_ms) {
             // Lines that were read at one go have one time: the steps between such readings share it.
