@@ -19,6 +19,9 @@ use super::names;
 use super::plain_figures::{self, STEP_NAMES};
 use super::scan;
 
+/// More are numbers of steps.
+const MOST_IN_BRACKETS: u64 = 1000;
+
 /// Words behind the number of an epoch that begins, that is over, and whose steps are those of an evaluation.
 const BEGUN: &str = "start|begin";
 const OVER: &str = "done|finished|completed|complete|ended|average |avg |training ends";
@@ -27,9 +30,12 @@ const EVALUATED: &str = "val step|val iter|test step|test iter|eval step";
 const OVER_BEFORE: &str = "end of|finished|completed|after|done with|results";
 const OVER_ALONE: &str = "end of|finished|completed";
 
+/// Keys of JSON with the time of an epoch, in seconds.
+const EPOCH_TIMES: [&str; 3] = ["epoch_time", "epoch_seconds", "epoch_duration"];
+
 /// Reads a line.
 pub(super) fn read(text: &str) -> Option<Event<'_>> {
-    let (before, after) = epoch_number::split_at_word(text)?;
+    let (before, after) = epoch_number::split_at_word(text).or_else(|| abbreviated(text))?;
     let (epoch, epochs, rest) = epoch_number::read_number(after)?;
     let count = (epoch, epochs);
     let step_before = step_of(before);
@@ -59,6 +65,35 @@ pub(super) fn read(text: &str) -> Option<Event<'_>> {
         return None;
     }
     with_figures(count, step_before, before, rest, words)
+}
+
+/// `E 1/8 | it 10/47 | loss 2.3`, `E 1/8 done: train 2.3 val 2.2 in 2.3s`.
+fn abbreviated(text: &str) -> Option<(&str, &str)> {
+    let after = text.strip_prefix("E ")?;
+    let (_, _, rest) = scan::counted(after).filter(|(_, of, _)| of.is_some())?;
+    (rest.starts_with(" | it") || rest.starts_with(" done:")).then_some(("", after))
+}
+
+/// `[  3/12] train loss 2.15 | val acc 0.16 | 2.4s`: the figures of an epoch, by the numbers in brackets alone.
+pub(super) fn in_brackets(text: &str) -> Option<Event<'_>> {
+    let (epoch, of, rest) = scan::counted(text.trim_start().strip_prefix('[')?)?;
+    let rest = rest.strip_prefix("] ")?;
+    let read = plain_figures::read(rest);
+    let has = |subject: &str| {
+        let mut names = read.facts.metrics.iter().map(|(name, _)| name);
+        names.any(|name| names::subject(name) == Some(subject))
+    };
+    // Of a step there is seldom an evaluation, and of so many epochs neither.
+    let is_of_both = has("train")
+        && read
+            .facts
+            .metrics
+            .iter()
+            .any(|(name, _)| names::is_of_evaluation(name));
+    let is_few = of.is_some_and(|of| (epoch..=MOST_IN_BRACKETS).contains(&of));
+    (is_of_both && is_few && read.step.is_none()).then(|| {
+        Event::epoch_end((epoch, of), read.facts).took(read.named_seconds.or(read.idle_seconds))
+    })
 }
 
 /// A line with figures: a step, an end or a mention.
@@ -120,9 +155,11 @@ pub(super) fn json(text: &str) -> Option<Event<'_>> {
         .map(|(name, value)| ((*name).into(), *value))
         .collect();
     let facts = Facts::with_metrics(metrics);
-    (!facts.is_empty()).then_some(match step {
-        Some(step) => Event::step((epoch, None), (step, None), facts),
-        None => Event::mention((epoch, None), facts),
+    let seconds = EPOCH_TIMES.iter().find_map(|key| dict::get(&pairs, key));
+    (!facts.is_empty()).then_some(match (step, seconds) {
+        (Some(step), _) => Event::step((epoch, None), (step, None), facts),
+        (None, Some(_)) => Event::epoch_end((epoch, None), facts).took(seconds),
+        (None, None) => Event::mention((epoch, None), facts),
     })
 }
 
@@ -247,6 +284,32 @@ mod tests {
             crate::observe::timing::event::Rate::of_run(512.5, "samples/s")
         );
         assert_eq!(facts.step_seconds, Some(0.35));
+    }
+
+    #[test]
+    fn epochs_without_the_word_are_known_by_their_form() {
+        let end = |text| {
+            let event = read_one(text).or_else(|| in_brackets(text))?;
+            (event.says == Says::EpochEnd).then_some((event.epoch?, event.epochs?, event.seconds))
+        };
+        let text = "[  3/12] train loss 2.15 | val acc 0.16 | 2.4s";
+        assert_eq!(end(text), Some((3, 12, Some(2.4))));
+        let text = "E 8/8 done: train 0.855 val 2.389 in 2.4s";
+        assert_eq!(end(text), Some((8, 8, Some(2.4))));
+        let step = read_one("E 1/8 | it 10/47 | loss 2.324 | 50.0 ms/it | eta 0:00:17");
+        let step = step.expect("a step");
+        assert_eq!(
+            (step.says, step.step, step.facts.step_seconds),
+            (Says::Step, Some(10), Some(0.05))
+        );
+        for text in [
+            "[ 500/20000] train loss 2.15 | val loss 2.16",
+            "[ 10/100] train loss 2.15 | 0.1s",
+            "[3/12] Building C object val/train 2.0",
+            "E 3/8 failed",
+        ] {
+            assert_eq!(end(text), None, "{text}");
+        }
     }
 
     #[test]

@@ -171,6 +171,7 @@ impl Fold {
                     self.close(None, at_ms);
                     self.unsure = true;
                 }
+                self.pace.evaluated();
                 self.figures(&self.evaluated(facts));
             }
             (Says::RunEnd, _) => {

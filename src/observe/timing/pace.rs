@@ -24,6 +24,8 @@ pub(super) struct Pace {
     both: (f64, f64),
     /// Numbers went back: of several trainings in one output the clock says nothing.
     goes_back: bool,
+    /// An evaluation came after the last step.
+    evaluated: bool,
 }
 
 /// Stated times of steps that are together so many times as long as the clock says are of something else, such as all steps since the last
@@ -76,7 +78,7 @@ impl Pace {
             }
         }
         // A bar is drawn again with other figures: its step was done when it was first drawn.
-        if is_again {
+        if is_again && !self.evaluated {
             return;
         }
         if let Some((from, to)) = last.and_then(|last| last.at_ms).zip(at_ms) {
@@ -98,6 +100,12 @@ impl Pace {
             }
         }
         self.stepped = Some(Stepped { epoch, step, at_ms });
+        self.evaluated = false;
+    }
+
+    /// Takes in that an evaluation is over: the next line about the same step is of what comes after it.
+    pub(super) fn evaluated(&mut self) {
+        self.evaluated = true;
     }
 }
 

@@ -168,6 +168,11 @@ impl<'a> Read<'a> {
         if self.take_named(between, grouped) {
             return Some(behind);
         }
+        // `1,579 img/s`
+        if let Some((unit, after)) = scan::rate_unit(behind) {
+            self.facts.throughput = Rate::of_run(grouped, unit);
+            return Some(after);
+        }
         let (factor, unit) = scan::magnitude(after).unwrap_or((1.0, after));
         if let Some((unit, after)) = scan::rate_unit(unit) {
             self.facts.throughput = Rate::of_run(value * factor, unit);
@@ -250,7 +255,7 @@ impl<'a> Read<'a> {
         if "time|taken|took|takes|elapsed|duration|runtime"
             .split('|')
             .any(|word| last.ends_with(word))
-            || last == "in"
+            || matches!(last, "in" | "dt")
         {
             self.named_seconds = self.named_seconds.or(Some(seconds));
         } else if scan::is_any(&name, IDLE_NAMES) && !is_named_behind(after) {

@@ -34,6 +34,8 @@ pub(super) struct PlainLines {
     /// The epoch of the last step, and the one whose bar was full.
     stepped: Option<u64>,
     barred: Option<u64>,
+    /// The epoch of the last line that had it in brackets.
+    bracketed: Option<u64>,
     /// The epoch and the number behind it of a line that said nothing else, for the rule below it.
     headed: Option<(u64, u64)>,
 }
@@ -49,7 +51,7 @@ impl Recogniser for PlainLines {
 
     fn triggers(&self) -> &'static str {
         "poch¦POCH¦oss¦Loss¦tep ¦tep/sec¦ter¦raining¦hroughput¦peed¦otal ¦----------¦\
-         seconds ---¦] [¦][¦ccuracy¦Acc¦pisode¦rror:¦%|¦took¦Time¦atch"
+         seconds ---¦] [¦][¦] train¦ | it ¦ done:¦ccuracy¦Acc¦pisode¦rror:¦%|¦took¦Time¦atch"
     }
 
     fn wants_every_line(&self) -> bool {
@@ -125,6 +127,9 @@ impl PlainLines {
         if let Some(event) = epoch_line::json(text) {
             return Some(self.settle(event));
         }
+        if let Some(event) = self.next_in_brackets(text) {
+            return Some(self.settle(event));
+        }
         if let Some((event, zero)) = step_line::bracketed(text) {
             (self.known, self.zero) = (true, self.zero || zero);
             return Some(self.settle(event));
@@ -179,6 +184,17 @@ impl PlainLines {
         }
     }
 
+    /// The figures of an epoch behind its number in brackets, where one comes after the other.
+    fn next_in_brackets<'a>(&mut self, text: &'a str) -> Option<Event<'a>> {
+        let event = epoch_line::in_brackets(text)?;
+        let is_next = match (self.bracketed, event.epoch?) {
+            (_, 0 | 1) => true,
+            (last, epoch) => last == epoch.checked_sub(1),
+        };
+        self.bracketed = event.epoch.filter(|_| is_next);
+        is_next.then_some(event)
+    }
+
     /// A bar without a number, below the line of its epoch.
     fn read_bar<'a>(&mut self, bar: &Bar<'a>) -> Option<Event<'a>> {
         let named = bar_label::subject(bar.label) == Subject::Training;
@@ -196,9 +212,24 @@ impl PlainLines {
         Some(bar.event((epoch, None), facts))
     }
 
+    /// `train: 0.8553   val: 2.3891   (best: 2.1 @ epoch 5)   took 0.7 seconds`, below the steps of an epoch.
+    fn summary<'a>(&mut self, text: &str) -> Option<Event<'a>> {
+        let epoch = self.open?;
+        let is_of_both = scan::starts_with_any(text, "train") && scan::holds_any(text, "val|test");
+        let (_, took) = text.rsplit_once("took ").filter(|_| is_of_both)?;
+        let (seconds, "") = scan::duration(took)? else {
+            return None;
+        };
+        self.open = None;
+        Some(Event::epoch_end((epoch, None), Facts::default()).took(Some(seconds)))
+    }
+
     /// `Epoch time: 12.3 s`, `Time taken: 12.3 sec`, below the line of the epoch.
     fn unnumbered<'a>(&mut self, text: &str) -> Option<Event<'a>> {
         let text = text.trim();
+        if let Some(event) = self.summary(text) {
+            return Some(event);
+        }
         if !scan::starts_with_any(text, EPOCH_TIMES) {
             return None;
         }

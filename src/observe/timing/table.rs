@@ -17,7 +17,7 @@
 //!   0     200         35.70   2163.45   83.16    0.83
 //! ```
 //!
-//! Names and numbers stand at least two blanks, a tab or a `|` apart.
+//! Names and numbers stand at least two blanks, a tab or a `|` apart, or are a file of comma-separated values.
 
 use super::event::{Event, Facts, Line, Recogniser};
 use super::names::is_measure;
@@ -44,6 +44,7 @@ const BETWEEN: u32 = 500;
 struct Head {
     columns: Vec<String>,
     by_epoch: bool,
+    by_commas: bool,
     /// The first column of the last row, and the lines since.
     last: Option<u64>,
     since: u32,
@@ -63,7 +64,7 @@ impl Recogniser for Table {
     }
 
     fn triggers(&self) -> &'static str {
-        "poch  ¦poch\t¦poch |¦ter  ¦teration  ¦tep  ¦ound  ¦E    #       "
+        "poch,¦poch  ¦poch\t¦poch |¦ter  ¦teration  ¦tep  ¦ound  ¦E    #       "
     }
 
     fn wants_every_line(&self) -> bool {
@@ -101,9 +102,9 @@ impl Recogniser for Table {
 }
 
 /// The cells of a line.
-fn cells(text: &str) -> impl Iterator<Item = &str> {
+fn cells(text: &str, by_commas: bool) -> impl Iterator<Item = &str> {
     let bare = text.trim().trim_matches(['|', '│', '┃']);
-    bare.split(['\t', '|', '│', '┃'])
+    bare.split(move |c: char| matches!(c, '\t' | '|' | '│' | '┃') || by_commas && c == ',')
         .flat_map(|cell| cell.split("  "))
         .map(str::trim)
         // skorch marks the rows behind which it saved a checkpoint.
@@ -112,7 +113,9 @@ fn cells(text: &str) -> impl Iterator<Item = &str> {
 
 /// Reads a head: every cell a name, the first that of a counter, and one that of a loss or metric.
 fn head(text: &str) -> Option<Head> {
-    let first = cells(text).next()?.to_ascii_lowercase();
+    // Prose has blanks behind its commas.
+    let by_commas = text.contains(',') && !text.contains([' ', '\t', '|']);
+    let first = cells(text, by_commas).next()?.to_ascii_lowercase();
     let by_epoch = scan::is_any(&first, EPOCHS);
     if !by_epoch && !scan::is_any(&first, STEPS) {
         return None;
@@ -120,7 +123,7 @@ fn head(text: &str) -> Option<Head> {
     let name = |cell: &&str| {
         cell.len() <= 40 && cell.starts_with(char::is_alphabetic) && !cell.contains([':', '=', '/'])
     };
-    let columns: Vec<String> = cells(text)
+    let columns: Vec<String> = cells(text, by_commas)
         .filter(|cell| *cell != "cp")
         .map(str::to_owned)
         .collect();
@@ -132,6 +135,7 @@ fn head(text: &str) -> Option<Head> {
     is_head.then_some(Head {
         columns,
         by_epoch,
+        by_commas,
         last: None,
         since: 0,
     })
@@ -146,7 +150,7 @@ impl Head {
         {
             return None;
         }
-        let row: Vec<&str> = cells(text).collect();
+        let row: Vec<&str> = cells(text, self.by_commas).collect();
         let (count, "") = scan::unsigned(row.first()?)? else {
             return None;
         };
@@ -290,6 +294,23 @@ mod tests {
                 "0 Some(12.0) [(\"train_loss\", 0.521812), (\"accuracy\", 0.775)]"
             ]
         );
+    }
+
+    #[test]
+    fn comma_separated_values_are_a_table() {
+        assert_eq!(
+            events(&[
+                "epoch,train_loss,val_acc,lr,seconds",
+                "0,2.30688,0.1150,0.001,6.490",
+                "",
+                "1,2.27190,0.1490,0.001,5.282",
+            ]),
+            [
+                "0 Some(6.49) [(\"train_loss\", 2.30688), (\"val_acc\", 0.115), (\"lr\", 0.001)]",
+                "1 Some(5.282) [(\"train_loss\", 2.2719), (\"val_acc\", 0.149), (\"lr\", 0.001)]",
+            ]
+        );
+        assert_eq!(events(&["Epoch, loss and accuracy", "1, 2, 3"]), [""; 0]);
     }
 
     #[test]
