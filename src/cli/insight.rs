@@ -150,6 +150,9 @@ fn compared_text(compared: &Compared) -> Option<String> {
     Some(match used.zip(compared.ratio) {
         Some((used, ratio)) => {
             let mark = match compared.what {
+                "memory_bytes" if ratio > 1.0 && compared.is_upper_bound => {
+                    ", or less: what processes share counts for each"
+                }
                 "memory_bytes" if ratio > 1.0 => ", above what was asked for",
                 _ => "",
             };
@@ -220,6 +223,7 @@ mod tests {
                 asked: Some(asked),
                 used,
                 ratio,
+                is_upper_bound: false,
             })
         };
         let above = compared(

@@ -325,6 +325,13 @@ fn add_epochs(tracked: &Tracked, rows: &mut Rows) {
         };
         rows.add("epochs", format!("{why} ({planned} are planned)"));
     }
+    let last_step = progress.last_step.as_ref();
+    let of_run = last_step.filter(|mark| mark.epoch.is_none() && progress.epochs_completed == 0);
+    if let Some(step) = of_run.and_then(|mark| mark.step) {
+        let of = of_run.and_then(|mark| mark.of);
+        let of = of.map_or_else(String::new, |of| format!(" of {of}"));
+        rows.add("last step", format!("{step}{of}"));
+    }
     let metrics = progress.last_metrics.iter().take(6);
     let metrics = metrics.map(|(name, value)| match value.abs() {
         size if size > 0.0 && size < 1e-3 => format!("{name} {value:.3e}"),

@@ -9,10 +9,11 @@ use nix::unistd::Pid;
 use super::signals::STOP_EARLY;
 use super::stacks::stacks;
 use super::watch::Watch;
+use crate::foundation::clock::now_ms;
 use crate::job::OnHang;
 use crate::launch::{Plan, PlannedResources};
 use crate::observe::monitor;
-use crate::record::{EventKind, NodeRecord, NodeState};
+use crate::record::{Event, EventKind, NodeRecord, NodeState};
 
 impl Watch {
     pub(super) fn tend_comment(&mut self, now: Instant) {
@@ -61,17 +62,30 @@ impl Watch {
             text.push_str(&stack);
         }
         let plan = self.handover.context.plan.as_ref();
+        // It hangs since the last sign of it, and not since somebody noticed.
+        let silent_ms = u64::try_from(self.quiet.silent(now).as_millis()).unwrap_or(0);
+        let at_ms = now_ms().saturating_sub(silent_ms);
         let hang = plan
             .and_then(|plan| plan.resume.as_ref())
             .map(|resume| resume.hang);
         // Other nodes may wait for this one's work: the node of the batch script decides.
         if hang == Some(OnHang::Requeue) && self.handover.context.is_batch_node() {
-            self.account.note(EventKind::HangEnded, text);
+            let kind = EventKind::HangEnded;
+            self.account.note_at(Event {
+                at_ms,
+                kind,
+                detail: text,
+            });
             // What it writes at its end says nothing.
             self.quiet.take_over(false);
             self.step.end(now);
         } else {
-            self.account.note(EventKind::Hang, text);
+            let kind = EventKind::Hang;
+            self.account.note_at(Event {
+                at_ms,
+                kind,
+                detail: text,
+            });
         }
     }
 

@@ -72,6 +72,11 @@ impl Quiet {
         self.is_reported = is_reported;
     }
 
+    /// How long nothing has been printed.
+    pub(super) fn silent(&self, now: Instant) -> Duration {
+        now.saturating_duration_since(self.since)
+    }
+
     /// Looks whether the program seems to hang, or is silent for as long while it works (a note); says so once in each silence.
     pub(super) fn look(
         &mut self,
@@ -82,7 +87,7 @@ impl Quiet {
         if now.saturating_duration_since(last) > 2 * self.pause {
             (self.since, self.work) = (now, None);
         }
-        let silent = now.saturating_duration_since(self.since);
+        let silent = self.silent(now);
         let cpu = record.usage.cpu_seconds()?;
         let gpus = record.gpus.iter().map(|gpu| gpu.sums.utilisation);
         let gpus = gpus.fold((0, 0), |all, one| (all.0 + one.0, all.1 + one.1));

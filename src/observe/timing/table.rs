@@ -85,7 +85,9 @@ impl Recogniser for Table {
             return say(event);
         }
         head.since += 1;
-        if head.since > BETWEEN {
+        // A file of metrics with empty cells is written out afterwards, not while it trains.
+        let is_other = head.by_commas && line.text.starts_with(|c: char| c.is_ascii_digit());
+        if head.since > BETWEEN || is_other {
             self.head = None;
         } else if let Some((epoch, epochs, step, of)) = fastai(line.text) {
             say(Event::announce(Some(epochs), None));
@@ -311,6 +313,8 @@ mod tests {
             ]
         );
         assert_eq!(events(&["Epoch, loss and accuracy", "1, 2, 3"]), [""; 0]);
+        let dump = ["epoch,step,loss,val_loss", "0,49,0.6,", "1,99,0.5,0.4"];
+        assert_eq!(events(&dump), [""; 0]);
     }
 
     #[test]

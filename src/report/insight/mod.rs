@@ -52,6 +52,8 @@ pub struct Compared {
     pub used: Option<f64>,
     /// Used over asked.
     pub ratio: Option<f64>,
+    /// Whether it may have used less: memory of several processes without a cgroup, where pages that they share count for each.
+    pub is_upper_bound: bool,
 }
 
 /// Something that is not known.

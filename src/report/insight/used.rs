@@ -265,6 +265,10 @@ fn time_limit(view: &RunView<'_>) -> Option<u64> {
 pub(super) fn compared(view: &RunView<'_>, used: &Used, ran_seconds: Option<f64>) -> Vec<Compared> {
     let most =
         |of: &dyn Fn(&NodeUsed) -> Option<f64>| used.nodes.iter().filter_map(of).reduce(f64::max);
+    let counts_twice = |node: &NodeRecord| {
+        node.cgroup.is_none() && node.usage.processes_peak.is_some_and(|most| most > 1)
+    };
+    let is_sum = view.nodes.iter().any(|node| counts_twice(node.record));
     let compared = |what: &'static str, asked: Option<f64>, used: Option<f64>| {
         let positive = asked.filter(|asked| *asked > 0.0);
         (asked.is_some() || used.is_some()).then_some(Compared {
@@ -272,6 +276,7 @@ pub(super) fn compared(view: &RunView<'_>, used: &Used, ran_seconds: Option<f64>
             asked,
             used,
             ratio: positive.and_then(|asked| Some(used? / asked)),
+            is_upper_bound: what == "memory_bytes" && is_sum,
         })
     };
     let request = view.request;

@@ -327,7 +327,13 @@ impl Node<'_> {
         if let Some(rank) = &worker.rank {
             let own = meeting.nodes.get(node).filter(|node| !node.cpus.is_empty());
             if !is_set(OMP_THREADS) && own.is_some() {
-                variables.push((OMP_THREADS, rank.cpus.len().max(1).to_string()));
+                // Where jobs are not bound, a rank may run on CPUs that it did not ask for.
+                let resources = plan.map(|plan| &plan.resources);
+                let asked = resources.filter(|its| !its.exclusive);
+                let asked = asked.and_then(|its| its.cpus_per_task);
+                let threads =
+                    asked.map_or(rank.cpus.len(), |asked| rank.cpus.len().min(asked as usize));
+                variables.push((OMP_THREADS, threads.max(1).to_string()));
             }
             // Groups on one machine share its GPUs.
             let gpus = own
