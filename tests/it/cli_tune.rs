@@ -173,3 +173,21 @@ fn with_settings_of_the_user_s_that_fail_there_is_nothing_to_compare() {
     );
     assert!(!env.jobs().join("ran").exists());
 }
+
+#[test]
+fn a_trial_that_is_far_behind_the_best_one_is_ended_before_it_has_all_its_epochs() {
+    let env = TestEnv::new();
+    let file = job(&env, "pairs = 2\n[tune.space]\nvars.threads = [1, 4, 2]\n");
+    let text = fs::read_to_string(&file).expect("ours");
+    let file = env.write("small.toml", text.replace("epochs = 3", "epochs = 25"));
+    let _ = tune(&env, &file).run().code(0);
+    let result = shown(&env);
+    let trials = result["trials"].as_array().expect("a list");
+    let epochs = |number: u64| {
+        let trial = trials.iter().find(|trial| trial["trial"] == number);
+        trial.and_then(|trial| trial["outcome"]["stopped_at"].as_u64())
+    };
+    // 0.09 s an epoch against 0.04 s, and 0.06 s.
+    assert!(epochs(3) < Some(20), "{result}");
+    assert!(epochs(1) >= Some(25) && epochs(2) >= Some(25), "{result}");
+}

@@ -12,6 +12,7 @@ use crate::app::job::source;
 use crate::app::job::submit::{new_run_id, submit};
 use crate::app::session::Session;
 use crate::app::track::{Tracked, Tracker};
+use crate::foundation::private::if_there;
 use crate::job::{JobState, RunId, SchedulerKind};
 use crate::learn::bench::{ConductorJob, PackedResources};
 use crate::record::RunRecord;
@@ -139,6 +140,10 @@ impl Detached<'_> {
 /// One at a time: another would find the journal locked, and fail.
 fn refuse_second(session: &Session, run_id: &RunId) -> Result<(), Error> {
     let mut tracker = Tracker::open(session)?;
+    // One that was never queued left nothing.
+    if if_there(tracker.state.run(run_id))?.is_none() {
+        return Ok(());
+    }
     let seen = tracker.refresh(std::slice::from_ref(run_id), false)?;
     let is_open = |its: &&Tracked| {
         let state = its.status.state;

@@ -14,10 +14,13 @@ use crate::foundation::diagnostic::Problem;
 use crate::job::{JobState, SchedulerKind};
 use crate::learn::bench::{Entry, Journal, Settled, Slot};
 use crate::learn::sweep::{
-    Note, Outcome, Promotion, Sampler, Stopping, Study, Sweep, Values, first_start, measured_value,
-    parse_kept, trial_of, value_at,
+    Note, Outcome, Promotion, Sampler, Stopping, Study, Sweep, Values, first_start,
+    measured_so_far, measured_value, parse_kept, trial_of, value_at,
 };
 use crate::record::{Checkpoint, NodeRecord, Progress};
+
+/// A trial of a tuning whose epochs take so many times as long as the best one's is ended before it has all of its epochs.
+const FAR_BEHIND: f64 = 2.0;
 
 /// A trial as a job.
 pub(crate) fn load_trial(
@@ -178,6 +181,18 @@ impl<'a> SweepWork<'a> {
         self.sweep.node_hours.is_none_or(|most| used + kept < most)
     }
 
+    /// Whether the steady epochs of a trial of a tuning take so much longer than those of the best one that it cannot become that.
+    fn is_far_behind(&self, slot: Slot, progress: &Progress) -> bool {
+        let tune = self.sweep.tune.as_ref().filter(|tune| !tune.by_steps);
+        let is_trial = tune.is_some() && slot.cell > 0 && slot == first_start(slot.cell);
+        let best = self.dir.journal.best(&self.sweep.metric);
+        let best = best.and_then(|trial| trial.outcome?.value);
+        let value = measured_so_far(progress, &self.sweep.metric).filter(|_| is_trial);
+        value
+            .zip(best)
+            .is_some_and(|(value, best)| value >= FAR_BEHIND * best)
+    }
+
     fn next_trial(&mut self, is_idle: bool) -> Result<Option<Slot>, Error> {
         let trials = self.sweep.trials as usize;
         // A trial that continues was begun when there were more.
@@ -291,7 +306,7 @@ impl Work for SweepWork<'_> {
 
     fn is_given_up(&mut self, slot: Slot, progress: &Progress) -> Result<bool, Error> {
         if let Some(tune) = &self.sweep.tune {
-            return Ok(tune.is_long_enough(progress));
+            return Ok(tune.is_long_enough(progress) || self.is_far_behind(slot, progress));
         }
         let (last, stopped) = self.dir.journal.rung(slot.cell);
         if stopped {
@@ -340,7 +355,9 @@ impl Work for SweepWork<'_> {
         let stopped_at = match &self.sweep.tune {
             Some(tune) if tracked.status.state == JobState::Cancelled => {
                 let mut shown = nodes.iter().map(|node| &node.progress);
-                let enough = shown.find(|progress| tune.is_long_enough(progress));
+                let enough = shown.find(|progress| {
+                    tune.is_long_enough(progress) || self.is_far_behind(slot, progress)
+                });
                 enough.map(|progress| progress.epochs_completed)
             }
             Some(_) => None,

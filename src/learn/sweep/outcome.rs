@@ -76,7 +76,7 @@ impl Outcome {
         let seconds = all_starts.map(|all| all.ran_seconds).or(span);
         let showing = nodes
             .iter()
-            .find(|node| value_of(&node.progress, metric).is_some());
+            .find(|node| measured_so_far(&node.progress, metric).is_some());
         let measured =
             showing.or_else(|| nodes.iter().find(|node| node.progress.recogniser.is_some()));
         let progress = measured.map(|node| &node.progress);
@@ -196,7 +196,7 @@ pub fn measured_value(nodes: &[NodeRecord], metric: &Metric, seconds: Option<f64
     let has_diverged = missing_figures.any(|missing| missing.what == infinite);
     let value = nodes
         .iter()
-        .find_map(|node| value_of(&node.progress, metric));
+        .find_map(|node| measured_so_far(&node.progress, metric));
     value.or(has_diverged.then_some(f64::NAN))
 }
 
@@ -223,7 +223,8 @@ fn missing(metric: &Metric, progress: Option<&Progress>) -> String {
 }
 
 /// The metric as it is now.
-fn value_of(progress: &Progress, metric: &Metric) -> Option<f64> {
+#[must_use]
+pub fn measured_so_far(progress: &Progress, metric: &Metric) -> Option<f64> {
     if metric.name == EPOCH_SECONDS {
         let mut seconds: Vec<f64> = progress
             .epochs
