@@ -45,12 +45,17 @@ pub(crate) struct Detached<'a> {
 
 impl Detached<'_> {
     /// Checks the job before anything is begun.
-    pub(crate) fn check(
+    pub(crate) fn check<J: Kept>(
         &self,
         session: &Session,
         name: &str,
         source: &Source,
     ) -> Result<(), Error> {
+        let kept = session.state()?.path().join(J::ALL).join(name).join(RUN);
+        let run_id = fs::read_to_string(kept).ok();
+        if let Some(run_id) = run_id.and_then(|text| RunId::try_from(text.trim().to_owned()).ok()) {
+            refuse_second(session, &run_id)?;
+        }
         let file = session.state()?.path().join(FILE);
         let text = self.text(session, name, &file, source)?;
         self.load(session, &file, text, source).map(drop)

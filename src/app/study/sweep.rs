@@ -14,8 +14,8 @@ use crate::foundation::diagnostic::Problem;
 use crate::job::{JobState, SchedulerKind};
 use crate::learn::bench::{Entry, Journal, Settled, Slot};
 use crate::learn::sweep::{
-    Note, Outcome, Promotion, Sampler, Stopping, Study, Sweep, Values, first_start,
-    measured_so_far, measured_value, parse_kept, trial_of, value_at,
+    Note, Outcome, Promotion, Sampler, Stopping, Study, Sweep, Values, first_start, measured_value,
+    parse_kept, trial_of, value_at,
 };
 use crate::record::{Checkpoint, NodeRecord, Progress};
 
@@ -181,16 +181,20 @@ impl<'a> SweepWork<'a> {
         self.sweep.node_hours.is_none_or(|most| used + kept < most)
     }
 
-    /// Whether the steady epochs of a trial of a tuning take so much longer than those of the best one that it cannot become that.
+    /// Whether more than half of the epochs that a trial of a tuning is judged by take so much longer than those of the best one that their
+    /// median cannot become the best.
     fn is_far_behind(&self, slot: Slot, progress: &Progress) -> bool {
         let tune = self.sweep.tune.as_ref().filter(|tune| !tune.by_steps);
-        let is_trial = tune.is_some() && slot.cell > 0 && slot == first_start(slot.cell);
+        let is_trial = slot.cell > 0 && slot == first_start(slot.cell);
         let best = self.dir.journal.best(&self.sweep.metric);
         let best = best.and_then(|trial| trial.outcome?.value);
-        let value = measured_so_far(progress, &self.sweep.metric).filter(|_| is_trial);
-        value
-            .zip(best)
-            .is_some_and(|(value, best)| value >= FAR_BEHIND * best)
+        let Some((tune, best)) = tune.filter(|_| is_trial).zip(best) else {
+            return false;
+        };
+        let times = progress.epochs.iter().skip(1);
+        let times = times.filter_map(|epoch| Some(epoch.training_time()?.0));
+        let slow = times.filter(|time| *time >= FAR_BEHIND * best).count();
+        2 * slow > (tune.length as usize).saturating_sub(1)
     }
 
     fn next_trial(&mut self, is_idle: bool) -> Result<Option<Slot>, Error> {

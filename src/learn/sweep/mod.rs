@@ -23,7 +23,7 @@ pub use document::{Metric, SamplerKind, StopRule, Sweep, parse};
 pub use front::front;
 pub use importance::{importance, importance_text};
 pub use optuna::{answer, request};
-pub use outcome::{Outcome, measured_so_far, measured_value, value_at};
+pub use outcome::{Outcome, measured_value, value_at};
 pub use sampler::Sampler;
 pub use space::{Kind, Parameter, Values};
 pub use speed_up::SpeedUp;

@@ -223,8 +223,7 @@ fn missing(metric: &Metric, progress: Option<&Progress>) -> String {
 }
 
 /// The metric as it is now.
-#[must_use]
-pub fn measured_so_far(progress: &Progress, metric: &Metric) -> Option<f64> {
+fn measured_so_far(progress: &Progress, metric: &Metric) -> Option<f64> {
     if metric.name == EPOCH_SECONDS {
         let mut seconds: Vec<f64> = progress
             .epochs

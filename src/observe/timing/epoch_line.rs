@@ -156,6 +156,15 @@ pub(super) fn json(text: &str) -> Option<Event<'_>> {
         .collect();
     let facts = Facts::with_metrics(metrics);
     let seconds = EPOCH_TIMES.iter().find_map(|key| dict::get(&pairs, key));
+    let is_inside = ["batch", "iteration"]
+        .iter()
+        .any(|key| count(key).is_some());
+    let mut names = pairs
+        .iter()
+        .map(|(name, _)| *name)
+        .filter(|name| names::is_measure(name));
+    let is_of_evaluation = names.all(names::is_of_evaluation);
+    let seconds = seconds.filter(|_| !is_inside && !is_of_evaluation);
     (!facts.is_empty()).then_some(match (step, seconds) {
         (Some(step), _) => Event::step((epoch, None), (step, None), facts),
         (None, Some(_)) => Event::epoch_end((epoch, None), facts).took(seconds),
@@ -310,6 +319,29 @@ mod tests {
         ] {
             assert_eq!(end(text), None, "{text}");
         }
+    }
+
+    #[test]
+    fn parts_of_an_epoch_are_no_epochs() {
+        let done = |log: &str| {
+            let mut follower = crate::observe::timing::Follower::new(None).expect("no pattern");
+            follower.feed(log.as_bytes(), None);
+            follower.finish(None);
+            let progress = follower.progress();
+            let value = progress.last_metrics.get("val_acc").copied();
+            (progress.epochs_completed, value)
+        };
+        let folds =
+            "[1/3] train loss .5 | val loss .7 | 3.1s\n[2/3] train loss .5 | val loss .7 | 3.1s\n";
+        let named = format!("Epoch 1/2\n{folds}Epoch 1/2 train loss 0.5 time 30.0s\n");
+        assert_eq!(done(&named), (1, None));
+        assert_eq!(done(folds), (2, None));
+        let summary = "Epoch 1/2\nstep 5/20 loss 2.3\ntrain_loss: 2.1  val_acc: 0.61  took 31.5s\n";
+        assert_eq!(done(summary), (1, Some(0.61)));
+        let part = "Epoch 1/2\nstep 5/20 loss 2.3\ntraining: validation took 3.5s\n";
+        assert_eq!(done(part), (0, None));
+        let batches = "{\"epoch\": 1, \"batch\": 10, \"loss\": 2.3, \"epoch_time\": 3.0}\n";
+        assert_eq!(done(batches), (0, None));
     }
 
     #[test]

@@ -23,9 +23,10 @@ pub(super) fn all() -> Vec<Box<dyn Recogniser>> {
     for program in forms::programs() {
         all.push(Box::new(program));
     }
-    let others: [Box<dyn Recogniser>; 4] = [
+    let others: [Box<dyn Recogniser>; 5] = [
         Box::new(Table::default()),
         Box::new(PlainLines::default()),
+        Box::new(Table::by_commas()),
         Box::new(Tqdm::default()),
         Box::new(Score::default()),
     ];

@@ -255,10 +255,10 @@ impl<'a> Read<'a> {
         if "time|taken|took|takes|elapsed|duration|runtime"
             .split('|')
             .any(|word| last.ends_with(word))
-            || matches!(last, "in" | "dt")
+            || last == "in"
         {
             self.named_seconds = self.named_seconds.or(Some(seconds));
-        } else if scan::is_any(&name, IDLE_NAMES) && !is_named_behind(after) {
+        } else if (last == "dt" || scan::is_any(&name, IDLE_NAMES)) && !is_named_behind(after) {
             self.idle_seconds = self.idle_seconds.or(Some(seconds));
         }
     }

@@ -5,6 +5,7 @@ use super::bar::{self, Bar};
 use super::bar_label::{self, Subject};
 use super::epoch_line;
 use super::event::{Event, Facts, Line, Recogniser, Says, Weight};
+use super::plain_figures;
 use super::scan;
 use super::step_line;
 
@@ -186,6 +187,10 @@ impl PlainLines {
 
     /// The figures of an epoch behind its number in brackets, where one comes after the other.
     fn next_in_brackets<'a>(&mut self, text: &'a str) -> Option<Event<'a>> {
+        // Where epochs are named, those are steps or folds.
+        if self.known && self.bracketed.is_none() {
+            return None;
+        }
         let event = epoch_line::in_brackets(text)?;
         let is_next = match (self.bracketed, event.epoch?) {
             (_, 0 | 1) => true,
@@ -213,19 +218,26 @@ impl PlainLines {
     }
 
     /// `train: 0.8553   val: 2.3891   (best: 2.1 @ epoch 5)   took 0.7 seconds`, below the steps of an epoch.
-    fn summary<'a>(&mut self, text: &str) -> Option<Event<'a>> {
+    fn summary<'a>(&mut self, text: &'a str) -> Option<Event<'a>> {
         let epoch = self.open?;
-        let is_of_both = scan::starts_with_any(text, "train") && scan::holds_any(text, "val|test");
-        let (_, took) = text.rsplit_once("took ").filter(|_| is_of_both)?;
-        let (seconds, "") = scan::duration(took)? else {
+        let (figures, took) = text.rsplit_once("took ")?;
+        let (of_training, of_evaluation) = figures
+            .split_once("val")
+            .or_else(|| figures.split_once("test"))?;
+        let has_number = |text: &str| text.contains(|c: char| c.is_ascii_digit());
+        let is_of_both = scan::starts_with_any(of_training, "train")
+            && has_number(of_training)
+            && has_number(of_evaluation);
+        let (seconds, "") = scan::duration(took).filter(|_| is_of_both)? else {
             return None;
         };
         self.open = None;
-        Some(Event::epoch_end((epoch, None), Facts::default()).took(Some(seconds)))
+        let facts = plain_figures::read(figures).facts;
+        Some(Event::epoch_end((epoch, None), facts).took(Some(seconds)))
     }
 
     /// `Epoch time: 12.3 s`, `Time taken: 12.3 sec`, below the line of the epoch.
-    fn unnumbered<'a>(&mut self, text: &str) -> Option<Event<'a>> {
+    fn unnumbered<'a>(&mut self, text: &'a str) -> Option<Event<'a>> {
         let text = text.trim();
         if let Some(event) = self.summary(text) {
             return Some(event);

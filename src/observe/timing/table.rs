@@ -19,13 +19,16 @@
 //!
 //! Names and numbers stand at least two blanks, a tab or a `|` apart, or are a file of comma-separated values.
 
-use super::event::{Event, Facts, Line, Recogniser};
+use super::event::{Event, Facts, Line, Recogniser, Weight};
 use super::names::is_measure;
 use super::scan;
 
 /// Names of a first column.
 const EPOCHS: &str = "epoch|epochs|e";
 const STEPS: &str = "iter|iteration|step|round|iters";
+
+/// Names of a second counter: then several rows are of one epoch.
+const COUNTERS: &str = "iter|iteration|step|round|iters|steps|batch|global_step";
 
 /// spaCy's name of the column of steps, behind that of epochs.
 const STEP_OF_EPOCH: &str = "#";
@@ -53,18 +56,40 @@ struct Head {
 /// The recogniser.
 #[derive(Debug, Default)]
 pub(super) struct Table {
+    /// Whether its columns are divided by commas. Such a table may be a file that is shown afterwards: what spoke before it counts.
+    by_commas: bool,
     head: Option<Head>,
     /// fastai's bar: its label, and whether it was full. The next bar of the same label is of the validation.
     bar: (u64, bool),
 }
 
+impl Table {
+    /// That of comma-separated values.
+    pub(super) fn by_commas() -> Self {
+        Self {
+            by_commas: true,
+            ..Self::default()
+        }
+    }
+}
+
 impl Recogniser for Table {
     fn name(&self) -> &'static str {
-        "table"
+        if self.by_commas { "csv" } else { "table" }
+    }
+
+    fn weight(&self) -> Weight {
+        match self.by_commas {
+            true => Weight::Plain,
+            false => Weight::Family,
+        }
     }
 
     fn triggers(&self) -> &'static str {
-        "poch,¦poch  ¦poch\t¦poch |¦ter  ¦teration  ¦tep  ¦ound  ¦E    #       "
+        if self.by_commas {
+            return "poch,";
+        }
+        "poch  ¦poch\t¦poch |¦ter  ¦teration  ¦tep  ¦ound  ¦E    #       "
     }
 
     fn wants_every_line(&self) -> bool {
@@ -76,7 +101,7 @@ impl Recogniser for Table {
     }
 
     fn read<'a>(&mut self, line: &Line<'a>, say: &mut dyn FnMut(Event<'a>)) {
-        if let Some(head) = head(line.text) {
+        if let Some(head) = head(line.text, self.by_commas) {
             self.head = Some(head);
             return;
         }
@@ -114,9 +139,11 @@ fn cells(text: &str, by_commas: bool) -> impl Iterator<Item = &str> {
 }
 
 /// Reads a head: every cell a name, the first that of a counter, and one that of a loss or metric.
-fn head(text: &str) -> Option<Head> {
+fn head(text: &str, by_commas: bool) -> Option<Head> {
     // Prose has blanks behind its commas.
-    let by_commas = text.contains(',') && !text.contains([' ', '\t', '|']);
+    if by_commas && text.contains([' ', '\t', '|']) {
+        return None;
+    }
     let first = cells(text, by_commas).next()?.to_ascii_lowercase();
     let by_epoch = scan::is_any(&first, EPOCHS);
     if !by_epoch && !scan::is_any(&first, STEPS) {
@@ -129,7 +156,9 @@ fn head(text: &str) -> Option<Head> {
         .filter(|cell| *cell != "cp")
         .map(str::to_owned)
         .collect();
+    let counts = |cell: &String| scan::is_any(&cell.to_ascii_lowercase(), COUNTERS);
     let is_head = columns.len() > 1
+        && !(by_commas && columns.iter().skip(1).any(counts))
         && columns
             .iter()
             .all(|cell| cell == STEP_OF_EPOCH || name(&cell.as_str()))
@@ -218,7 +247,11 @@ mod tests {
     use crate::observe::timing::event::Says;
 
     fn events(lines: &[&str]) -> Vec<String> {
-        let (mut table, mut events) = (Table::default(), Vec::new());
+        events_of(Table::default(), lines)
+    }
+
+    fn events_of(mut table: Table, lines: &[&str]) -> Vec<String> {
+        let mut events = Vec::new();
         for text in lines {
             table.read(
                 &Line {
@@ -300,6 +333,7 @@ mod tests {
 
     #[test]
     fn comma_separated_values_are_a_table() {
+        let events = |lines: &[&str]| events_of(Table::by_commas(), lines);
         assert_eq!(
             events(&[
                 "epoch,train_loss,val_acc,lr,seconds",
@@ -313,8 +347,10 @@ mod tests {
             ]
         );
         assert_eq!(events(&["Epoch, loss and accuracy", "1, 2, 3"]), [""; 0]);
-        let dump = ["epoch,step,loss,val_loss", "0,49,0.6,", "1,99,0.5,0.4"];
+        let dump = ["epoch,loss,val_loss", "0,0.6,", "1,0.5,0.4"];
         assert_eq!(events(&dump), [""; 0]);
+        let by_steps = ["epoch,step,loss", "0,49,0.6", "0,99,0.5"];
+        assert_eq!(events(&by_steps), [""; 0]);
     }
 
     #[test]

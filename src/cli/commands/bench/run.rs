@@ -51,7 +51,7 @@ pub(crate) fn run(session: &Session, args: &BenchRun) -> Result<u8, Error> {
     });
     if let Some(detached) = &detached {
         may_detach(first.plan.scheduler)?;
-        detached.check(session, &matrix.name, &source)?;
+        detached.check::<crate::learn::bench::Journal>(session, &matrix.name, &source)?;
     }
     let how = (first.plan.scheduler, repeats, args.how.restart);
     let mut bench = begin_matrix(session, &matrix, &source, how)?;

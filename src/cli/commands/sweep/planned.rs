@@ -58,12 +58,12 @@ fn expected(sweep: &Sweep, plan: &Plan) -> Option<f64> {
     Some(median(&forecast.outside_seconds) + f64::from(tune.length) * each)
 }
 
-/// What would run. `size`: how much that is, in words.
+/// What would run. `size`: how much that is, in words. `packed`: how many trials share a node.
 pub(super) fn planned(
     session: &Session,
     sweep: &Sweep,
     source: &Source,
-    size: &str,
+    (size, packed): (&str, u32),
 ) -> Result<u8, Error> {
     let mut sampler = Sampler::new(sweep);
     let mut shown = table();
@@ -99,7 +99,7 @@ pub(super) fn planned(
     }
     let pairs = sweep.tune.as_ref().map_or(0, |tune| 2 * tune.pairs);
     let mean = node_seconds.iter().sum::<f64>() / node_seconds.len() as f64;
-    let all = mean * f64::from(sweep.trials + pairs);
+    let all = mean * f64::from(sweep.trials + pairs) / f64::from(packed);
     let all = Some(all).filter(|_| !node_seconds.is_empty());
     let answer = PlannedSweep {
         name: &sweep.name,

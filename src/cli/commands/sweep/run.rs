@@ -122,7 +122,8 @@ fn search(
             let what = "`dlrun sweep run` creates a Python environment with";
             session.note(&format!("{what} {packages} first"));
         });
-        return planned(session, sweep, source, &size(sweep));
+        let packed = pack.map_or(1, |pack| pack.count);
+        return planned(session, sweep, source, (&size(sweep), packed));
     }
     let optuna = optuna.map(Optuna::ready).transpose()?;
     let detached = walltime.map(|walltime| Detached {
@@ -133,7 +134,7 @@ fn search(
     let site = pack.map_or(session, |pack| pack.site);
     if let Some(detached) = &detached {
         may_detach(kind)?;
-        detached.check(site, &sweep.name, source)?;
+        detached.check::<Study>(site, &sweep.name, source)?;
     }
     let in_this_job = pack.filter(|_| walltime.is_none());
     let seats = in_this_job.map(|pack| Seats::of_this_job(session, pack.count, (&plan, kind)));
