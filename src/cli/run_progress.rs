@@ -109,7 +109,7 @@ mod tests {
     fn a_limit_before_the_end_and_a_hang_are_trouble() {
         assert_eq!(trouble(&progress(100, None)), None);
         assert_eq!(trouble(&progress(100, Some(500))), None);
-        let nearly = trouble(&progress(100, Some(130))).expect("the interval goes on for a minute");
+        let nearly = trouble(&progress(100, Some(130))).expect("the interval is a minute longer");
         assert!(nearly.ends_with(" may come before its end"), "{nearly}");
         let limited = trouble(&progress(500, Some(100))).expect("trouble");
         assert!(limited.ends_with(" comes before its end"), "{limited}");

@@ -398,7 +398,7 @@ pub struct Plan {
     /// Whether the program may be asked to end by itself, so that the watcher looks for that.
     #[serde(default, skip_serializing_if = "crate::record::is_default")]
     pub may_be_asked_to_stop: bool,
-    /// The part of the job around it that a packed trial has; `None`: it is a job of its own.
+    /// The part of the job around it that a packed trial has; `None`: it is a separate job.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub seat: Option<Seat>,
     /// TERM to KILL of local jobs, in seconds.

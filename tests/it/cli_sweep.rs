@@ -710,7 +710,7 @@ fn a_trial_without_the_second_metric_has_failed() {
     );
 }
 
-/// Trials in the parts of a job, here of one that there is not: each has a CPU of its own, and what the job's end takes with it runs again.
+/// Trials in the parts of a job, here of one that there is not: each has its own CPU, and what the job's end takes with it runs again.
 #[test]
 fn packed_trials_have_their_own_cpus_and_end_with_the_job() {
     let all = sched_getaffinity(Pid::from_raw(0)).expect("it says");

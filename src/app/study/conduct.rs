@@ -436,8 +436,8 @@ impl<'a, W: Work> Conductor<'a, W> {
             .collect();
         for run_id in &ids {
             let run = self.tracker.state.run(run_id)?;
-            // One that has ended is not there to be cancelled. That nobody asked for it is not noted either: where there is no time left to
-            // note it here, the next job takes it for what it is.
+            // One that has ended cannot be cancelled. That nobody asked for it is not noted either: if no time is left to note its end here,
+            // the next job sees that its job ended it.
             if let Some(job) = job_ref(&run, &run.read_run()?) {
                 let _ = self
                     .session

@@ -37,8 +37,8 @@ pub(crate) fn may_detach(kind: SchedulerKind) -> Result<(), Error> {
 pub(crate) struct Detached<'a> {
     /// Its time limit, after which it continues by itself.
     pub(crate) walltime: &'a str,
-    /// Who takes it; `None`: as the file has it.
-    pub(crate) scheduler: Option<SchedulerKind>,
+    /// Who takes it.
+    pub(crate) scheduler: SchedulerKind,
     /// What the trials need that run within it.
     pub(crate) packed: Option<PackedResources>,
 }
@@ -51,12 +51,11 @@ impl Detached<'_> {
         name: &str,
         source: &Source,
     ) -> Result<(), Error> {
-        let kept = session.state()?.path().join(J::ALL).join(name).join(RUN);
-        let run_id = fs::read_to_string(kept).ok();
-        if let Some(run_id) = run_id.and_then(|text| RunId::try_from(text.trim().to_owned()).ok()) {
-            refuse_second(session, &run_id)?;
-        }
-        let file = session.state()?.path().join(FILE);
+        let state = session.state()?;
+        // That of a sweep; a matrix has a hash in its name, and is looked at when it is begun.
+        let kept = state.path().join(J::ALL).join(name).join(RUN);
+        refuse_second(session, fs::read_to_string(kept).ok())?;
+        let file = state.path().join(FILE);
         let text = self.text(session, name, &file, source)?;
         self.load(session, &file, text, source).map(drop)
     }
@@ -68,12 +67,7 @@ impl Detached<'_> {
         dir: StudyDir<J>,
         source: &Source,
     ) -> Result<(RunRecord, RunDir), Error> {
-        if let Some(run_id) = dir
-            .kept(RUN)?
-            .and_then(|text| RunId::try_from(text.trim().to_owned()).ok())
-        {
-            refuse_second(session, &run_id)?;
-        }
+        refuse_second(session, dir.kept(RUN)?)?;
         let (name, journal) = (&dir.header.name, dir.journal_path());
         let text = self.text(session, name, &journal, source)?;
         let file = dir.keep(FILE, &text)?;
@@ -142,8 +136,12 @@ impl Detached<'_> {
     }
 }
 
-/// One at a time: another would find the journal locked, and fail.
-fn refuse_second(session: &Session, run_id: &RunId) -> Result<(), Error> {
+/// One at a time: another would find the journal locked, and fail. `kept`: the id of the one before.
+fn refuse_second(session: &Session, kept: Option<String>) -> Result<(), Error> {
+    let run_id = kept.and_then(|text| RunId::try_from(text.trim().to_owned()).ok());
+    let Some(run_id) = &run_id else {
+        return Ok(());
+    };
     let mut tracker = Tracker::open(session)?;
     // One that was never queued left nothing.
     if if_there(tracker.state.run(run_id))?.is_none() {

@@ -141,7 +141,7 @@ fn gpus_of(plan: &Plan) -> u32 {
 }
 
 /// CPUs, in the order of their places, for each seat. They are divided where they are known to be the job's own: as many as it asked for,
-/// or a node of its own.
+/// or an exclusive node.
 fn parts_of_cpus(cpus: &[u32], each: usize, count: usize, is_exclusive: bool) -> Vec<Vec<u32>> {
     let asked = each * count;
     let is_own = cpus.len() == asked || (is_exclusive && cpus.len() > asked);
@@ -263,7 +263,7 @@ mod tests {
         let cpus = [0, 4, 1, 5, 2, 6, 3, 7];
         let halves = [vec![0, 4, 1, 5], vec![2, 6, 3, 7]];
         assert_eq!(parts_of_cpus(&cpus, 4, 2, false), halves);
-        // A node of its own has more than was asked for.
+        // An exclusive node has more than was asked for.
         assert_eq!(parts_of_cpus(&cpus, 2, 2, true), halves);
         let thirds = parts_of_cpus(&cpus, 1, 3, true);
         assert_eq!(thirds, [vec![0, 4], vec![1, 5], vec![2, 6]]);

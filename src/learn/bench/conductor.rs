@@ -39,11 +39,11 @@ pub struct ConductorJob<'a> {
     pub continues: bool,
     /// Its time limit.
     pub walltime: &'a str,
-    /// Who takes it; `None`: as the file has it.
-    pub scheduler: Option<SchedulerKind>,
+    /// Who takes it.
+    pub scheduler: SchedulerKind,
     /// The file of the matrix or sweep.
     pub text: &'a str,
-    /// `None`: each run is a job of its own.
+    /// `None`: each run is a separate job.
     pub packed: Option<&'a PackedResources>,
 }
 
@@ -65,9 +65,8 @@ impl ConductorJob<'_> {
         put(&mut resources, "walltime", Value::from(self.walltime));
         let of_packed = self.packed.and_then(|_| of_file("scheduler"));
         let mut scheduler = of_packed.unwrap_or_default();
-        if let Some(kind) = self.scheduler {
-            put(&mut scheduler, "kind", Value::from(kind.as_str()));
-        }
+        let kind = self.scheduler.as_str();
+        put(&mut scheduler, "kind", Value::from(kind));
         let run = [
             ("command", Value::from(self.words)),
             ("workdir", Value::from(self.here)),
@@ -135,7 +134,7 @@ mod tests {
             journal: Path::new("/j.jsonl"),
             continues: false,
             walltime: "8h",
-            scheduler: Some(SchedulerKind::Slurm),
+            scheduler: SchedulerKind::Slurm,
             text: SWEEP,
             packed,
         }

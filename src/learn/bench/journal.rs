@@ -11,7 +11,7 @@ use super::order::Slot;
 use crate::job::{RunId, SchedulerKind};
 
 /// How often a run that fails is tried.
-pub const TRIES: usize = 2;
+const TRIES: usize = 2;
 /// Starts of a run of the matrix, whatever ended them.
 const MOST_STARTS: usize = 20;
 

@@ -18,7 +18,7 @@ pub(super) use axis::{VARS, path_of, plain};
 pub use cell::Cell;
 pub use conductor::{ConductorJob, PACKED_LEAD, PackedResources};
 pub(super) use document::{Document, shown};
-pub use journal::{Entry, Header, Journal, Lines, Settled, TRIES, Try};
+pub use journal::{Entry, Header, Journal, Lines, Settled, Try};
 pub use matrix::{Matrix, parse};
 pub(super) use matrix::{base_name, gather, named};
 pub use measured::{Machine, Measured};

@@ -76,7 +76,7 @@ impl Outcome {
         let seconds = all_starts.map(|all| all.ran_seconds).or(span);
         let showing = nodes
             .iter()
-            .find(|node| measured_so_far(&node.progress, metric).is_some());
+            .find(|node| value_of(&node.progress, metric).is_some());
         let measured =
             showing.or_else(|| nodes.iter().find(|node| node.progress.recogniser.is_some()));
         let progress = measured.map(|node| &node.progress);
@@ -196,7 +196,7 @@ pub fn measured_value(nodes: &[NodeRecord], metric: &Metric, seconds: Option<f64
     let has_diverged = missing_figures.any(|missing| missing.what == infinite);
     let value = nodes
         .iter()
-        .find_map(|node| measured_so_far(&node.progress, metric));
+        .find_map(|node| value_of(&node.progress, metric));
     value.or(has_diverged.then_some(f64::NAN))
 }
 
@@ -223,7 +223,7 @@ fn missing(metric: &Metric, progress: Option<&Progress>) -> String {
 }
 
 /// The metric as it is now.
-fn measured_so_far(progress: &Progress, metric: &Metric) -> Option<f64> {
+fn value_of(progress: &Progress, metric: &Metric) -> Option<f64> {
     if metric.name == EPOCH_SECONDS {
         let mut seconds: Vec<f64> = progress
             .epochs
@@ -251,4 +251,42 @@ pub fn value_at(progress: &Progress, metric: &Metric, epochs: u64) -> Option<f64
         .filter_map(|epoch| epoch.metrics.get(&metric.name))
         .next()
         .copied()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::job::RunId;
+    use crate::learn::bench::{Entry, Journal, Lines, Slot};
+
+    #[test]
+    fn a_trial_whose_job_is_taken_away_is_tried_until_it_has_started_twenty_times() {
+        let slot = Slot { cell: 0, repeat: 0 };
+        let starts_of = |state| {
+            let mut journal: Journal<Outcome> = Journal::read("").0;
+            let mut starts = 0_u8;
+            while !journal.is_done(slot) && starts < 30 {
+                let run_id = RunId::from_random([starts; 10]);
+                journal.add(Entry::Begun {
+                    at_ms: 1,
+                    slot,
+                    run_id: run_id.clone(),
+                });
+                let measured = Box::new(Outcome {
+                    state,
+                    failure: Some("it ended".to_owned()),
+                    ..Outcome::default()
+                });
+                journal.add(Entry::Over {
+                    at_ms: 2,
+                    run_id,
+                    measured,
+                });
+                starts += 1;
+            }
+            starts
+        };
+        let counts = [JobState::Preempted, JobState::NodeFail, JobState::Failed].map(starts_of);
+        assert_eq!(counts, [20, 2, 1]);
+    }
 }

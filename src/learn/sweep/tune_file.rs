@@ -192,7 +192,7 @@ fn usual_space(
     space.extend(usual_compilers(base).map(|values| choice(COMPILER, values)));
     for found in loader_arguments(base) {
         let variable = format!("{VARS}.{}", found.name);
-        // Two options with one name could not be told apart.
+        // Of two options with one name only the first becomes a variable.
         if !space.iter().any(|one| one.name == variable) && found.make_placeholder(base) {
             space.push(choice(
                 &variable,

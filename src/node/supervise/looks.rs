@@ -69,23 +69,19 @@ impl Watch {
             .and_then(|plan| plan.resume.as_ref())
             .map(|resume| resume.hang);
         // Other nodes may wait for this one's work: the node of the batch script decides.
-        if hang == Some(OnHang::Requeue) && self.handover.context.is_batch_node() {
-            let kind = EventKind::HangEnded;
-            self.account.note_at(Event {
-                at_ms,
-                kind,
-                detail: text,
-            });
+        let ends = hang == Some(OnHang::Requeue) && self.handover.context.is_batch_node();
+        self.account.note_at(Event {
+            at_ms,
+            kind: match ends {
+                true => EventKind::HangEnded,
+                false => EventKind::Hang,
+            },
+            detail: text,
+        });
+        if ends {
             // What it writes at its end says nothing.
             self.quiet.take_over(false);
             self.step.end(now);
-        } else {
-            let kind = EventKind::Hang;
-            self.account.note_at(Event {
-                at_ms,
-                kind,
-                detail: text,
-            });
         }
     }
 

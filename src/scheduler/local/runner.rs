@@ -127,7 +127,7 @@ fn wait_for_turn(ticket: &mut Ticket, run_dir: &Path, signals: &mut Signals) -> 
         if let Some(claim) = turn.claim(ticket) {
             return Some(claim);
         }
-        // Asked by a file too: whoever cancelled us before we could be signalled left it.
+        // Asked by a file too, which a cancel leaves that came before this could be signalled.
         if signals.wait(turn.pause) || Ticket::is_cancel_asked(run_dir) {
             ticket.end = Some(JobState::Cancelled);
             end(ticket);
@@ -265,7 +265,7 @@ fn watch(
             .into_iter()
             .flatten()
             .min()
-            .map_or(Duration::from_secs(60), |at| at - now);
+            .map_or(LONGEST_REST, |at| at - now);
         // One in a part of a job may be cancelled from another node.
         let longest = ticket.seat.as_ref().map_or(LONGEST_REST, |_| CANCEL_PAUSE);
         let is_asked = signals.wait(pause.min(longest))

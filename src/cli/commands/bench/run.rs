@@ -46,7 +46,7 @@ pub(crate) fn run(session: &Session, args: &BenchRun) -> Result<u8, Error> {
     }
     let detached = args.how.detach.as_deref().map(|walltime| Detached {
         walltime,
-        scheduler: Some(first.plan.scheduler),
+        scheduler: first.plan.scheduler,
         packed: None,
     });
     if let Some(detached) = &detached {

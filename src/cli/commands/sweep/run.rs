@@ -128,7 +128,7 @@ fn search(
     let optuna = optuna.map(Optuna::ready).transpose()?;
     let detached = walltime.map(|walltime| Detached {
         walltime,
-        scheduler: Some(kind),
+        scheduler: kind,
         packed: pack.map(|pack| packed_resources(pack.count, &plan)),
     });
     let site = pack.map_or(session, |pack| pack.site);
