@@ -415,13 +415,19 @@ impl<'a, W: Work> Conductor<'a, W> {
         let by_signal = status
             .exit
             .is_some_and(|exit| ENDS_JOBS.contains(&exit.shell_code()));
+        let is_asked = tracked.reading.outcome.cancel_asked_at_ms.is_some();
         let was_ended = match status.state {
-            JobState::Cancelled => tracked.reading.outcome.cancel_asked_at_ms.is_none(),
+            JobState::Cancelled => !is_asked,
             JobState::Failed => by_signal,
             _ => false,
         };
         let is_taken_up = flight.seat.is_some() && flight.is_taken_up;
-        let is_well = status.state == JobState::Completed || flight.is_given_up;
+        let is_well = match status.state {
+            JobState::Completed => true,
+            // Just before.
+            JobState::Cancelled if is_asked => true,
+            _ => flight.is_given_up,
+        };
         flight.is_of_job_before(&self.session.host, tracked)
             || (is_taken_up && was_ended)
             || (flight.ends_with_job && !is_well)
