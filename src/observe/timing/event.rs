@@ -104,6 +104,8 @@ pub(super) type Count = (u64, Option<u64>);
 pub(super) enum Says {
     /// How many epochs, or steps of an epoch, there will be.
     Announce,
+    /// The training begins, or a bar does that may be its.
+    RunBegin,
     /// An epoch begins.
     EpochStart,
     /// A step of an epoch is done.
@@ -153,6 +155,7 @@ impl Says {
     pub(super) fn name(self) -> &'static str {
         match self {
             Self::Announce => "announcement",
+            Self::RunBegin => "training begins",
             Self::EpochStart => "epoch begins",
             Self::Step | Self::Iteration | Self::RunStep => "step",
             Self::Mention | Self::Within => "figures of an epoch",
@@ -204,6 +207,10 @@ impl<'a> Event<'a> {
             of,
             ..Self::new(Says::Announce, Facts::default())
         }
+    }
+
+    pub(super) fn run_begin() -> Self {
+        Self::new(Says::RunBegin, Facts::default())
     }
 
     pub(super) fn epoch_start(epoch: u64, epochs: Option<u64>) -> Self {

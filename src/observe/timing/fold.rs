@@ -17,6 +17,9 @@ use super::printed_times;
 /// Metrics kept at most, by name. Ours: a training prints a few, and a record must stay small.
 const MAX_METRICS: usize = 64;
 
+/// The longest first step that is believed, in seconds. Ours: compilers take minutes.
+const MAX_FIRST_STEP: f64 = 3600.0;
+
 /// The epoch that runs.
 #[derive(Debug)]
 struct Open {
@@ -24,6 +27,8 @@ struct Open {
     /// When it began, and whether that is only when its first line came.
     began_ms: Option<u64>,
     began_with_line: bool,
+    /// The time of the step before that line, where the line has it.
+    first_step_ms: u64,
     /// When the epoch before ended, where that is known.
     after_ms: Option<u64>,
     /// Lines that spoke of it, and whether one was a step.
@@ -77,6 +82,8 @@ pub(super) struct Fold {
     last_lines: u64,
     /// Whether the figures of the line at hand count.
     counts: bool,
+    /// When the training began, while it has no epoch yet.
+    run_began_ms: Option<u64>,
     /// When an epoch ended last. Lines that were read at one go have one time.
     ended_ms: Option<u64>,
     /// When the last line that said something was seen.
@@ -148,12 +155,16 @@ impl Fold {
             (Says::Announce, _) => {
                 self.progress.steps_per_epoch = event.of.or(self.progress.steps_per_epoch);
             }
+            (Says::RunBegin, _) => self.run_began_ms = at_ms,
             (Says::EpochStart, Some(epoch)) => self.start(epoch, at_ms),
             (Says::Step, Some(epoch)) => self.step(epoch, event, at_ms),
             (Says::Iteration, _) => self.iteration(event, at_ms),
             (Says::RunStep, _) => self.run_step(event, at_ms),
             (Says::Within, Some(epoch)) => {
                 self.reach_and_note(epoch, true, facts, at_ms);
+                if let Some(open) = self.open.as_mut().filter(|open| open.lines == 1) {
+                    open.began_late = true;
+                }
             }
             (Says::Mention, Some(epoch)) => self.mention(epoch, facts, at_ms),
             (Says::EpochEnd, Some(epoch)) => {
@@ -238,6 +249,13 @@ impl Fold {
         if self.reach_and_note(epoch, may_restart, &event.facts, at_ms) {
             if let Some(open) = self.open.as_mut().filter(|open| open.lines == 1) {
                 open.began_late = step > 1;
+                // The line came when the step was over.
+                let took = event
+                    .facts
+                    .step_seconds
+                    .filter(|_| open.began_with_line && step <= 1)
+                    .filter(|took| (0.0..MAX_FIRST_STEP).contains(took));
+                open.first_step_ms = (took.unwrap_or(0.0) * 1e3) as u64;
             }
             self.add_pace(Some(epoch), step, &event.facts, at_ms);
             self.mark_step(Some(epoch), Some(step), event.of);
@@ -398,6 +416,11 @@ impl Fold {
     }
 
     fn open_epoch(&mut self, epoch: u64, began_ms: Option<u64>, began_with_line: bool) {
+        let run_began_ms = self.run_began_ms.take();
+        let (began_ms, began_with_line) = match run_began_ms.filter(|_| began_with_line) {
+            Some(ms) => (Some(ms), false),
+            None => (began_ms, began_with_line),
+        };
         let before = self
             .ended
             .take()
@@ -406,6 +429,7 @@ impl Fold {
             epoch,
             began_ms,
             began_with_line,
+            first_step_ms: 0,
             after_ms: before.and_then(|ended| ended.at_ms),
             lines: 0,
             stepped: false,
@@ -533,7 +557,7 @@ impl Fold {
         let began_ms = if began_ms == at_ms {
             open.after_ms
         } else {
-            began_ms
+            began_ms.map(|ms| ms.saturating_sub(open.first_step_ms))
         };
         // Of epochs that ended in one reading, nobody knows when each did, nor when the next began.
         let at_once = at_ms.is_some() && self.ended_ms == at_ms;
@@ -949,6 +973,28 @@ mod tests {
     }
 
     /// The steps that were timed by the clock, and their median.
+    #[test]
+    fn first_epoch_begins_before_its_first_step() {
+        let timed = |number, seconds| {
+            let facts = Facts::with_step_time(Some(seconds));
+            Event::step((0, None), (number, Some(10)), facts)
+        };
+        let over = || end(0, None);
+        let steps = [(timed(1, 3.0), 4), (timed(5, 1.0), 8), (over(), 13)];
+        assert_eq!(folded(steps), [(0, Some(12.0))]);
+        let at_one_go = [(timed(1, 3.0), 4), (timed(5, 1.0), 4), (over(), 4)];
+        assert_eq!(folded(at_one_go), [(0, None)], "a buffer held it back");
+    }
+
+    #[test]
+    fn training_that_begins_before_its_first_figures_is_timed_from_there() {
+        let within = || Event::within((1, None), Facts::default());
+        let said = [(within(), 3), (within(), 4), (end(1, None), 5)];
+        assert_eq!(folded(said.clone()), [(1, None)]);
+        let begun = std::iter::once((Event::run_begin(), 1)).chain(said);
+        assert_eq!(folded(begun), [(1, Some(4.0))]);
+    }
+
     fn clocked(seen: &[(u64, Option<u64>)]) -> Option<(u64, f64)> {
         let mut fold = Fold::default();
         fold.apply(end(1, None), None);

@@ -326,8 +326,8 @@ impl Follower {
         let name = speaker.recogniser.name();
         ask(&mut *speaker.recogniser, &mut |event| {
             self.spoken += 1;
-            // An evaluation may belong to no training at all.
-            if event.says != Says::Validation {
+            // An evaluation may belong to no training at all, and so may a bar.
+            if !matches!(event.says, Says::Validation | Says::RunBegin) {
                 speaker.spoke.get_or_insert(self.spoken);
             }
             let is_distinctive = event.says.is_distinctive();

@@ -82,6 +82,7 @@ impl HfTrainer {
                 ended: Some(0),
                 ..Self::default()
             };
+            say(Event::run_begin());
         } else if let Some((_, number)) = text
             .split_once("Num Epochs = ")
             .or_else(|| text.split_once("Num epochs = "))
@@ -195,7 +196,7 @@ impl HfTrainer {
         }
         self.steps = Some(of);
         if bar.step == 0 {
-            return;
+            return say(Event::run_begin());
         }
         self.held = Some(Event::run_step((bar.step, bar.of), bar.pace()));
         if self.known {
