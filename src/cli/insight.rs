@@ -86,11 +86,16 @@ fn add_timing(timing: &Timing, rows: &mut Rows) {
 fn epoch_text(epochs: &EpochTimes) -> String {
     let (source, count) = (source_text(epochs.source), epochs.count);
     let median = display_seconds(epochs.median_seconds);
-    match epochs.p95_seconds.map(display_seconds) {
+    let text = match epochs.p95_seconds.map(display_seconds) {
         _ if epochs.is_warmup => format!("{median} (the first only, {source})"),
         Some(p95) => format!("{median} median, 95% within {p95} ({count} epochs, {source})"),
         None if count > 1 => format!("{median} median ({count} epochs, {source})"),
         None => format!("{median} ({source})"),
+    };
+    let apart = epochs.longer_apart().map(display_seconds);
+    match apart {
+        Some(apart) => format!("{text}; {apart} from one to the next"),
+        None => text,
     }
 }
 

@@ -144,7 +144,6 @@ pub(super) fn of_node(name: &str, node: &NodeRecord, nodes: &[NodeRecord]) -> St
     }
 }
 
-/// How one GPU was used, on one line.
 /// One line for the ranks of a distributed training: how many there are, and what one of them used.
 pub(super) fn add_ranks(nodes: &[NodeRecord], rows: &mut Rows) {
     let all = nodes.iter().flat_map(|node| &node.ranks);
@@ -173,13 +172,18 @@ pub(super) fn add_ranks(nodes: &[NodeRecord], rows: &mut Rows) {
             display_seconds(most)
         ));
     }
-    let peak = ranks.iter().filter_map(|rank| rank.mem_peak_bytes).max();
-    parts.extend(peak.map(|peak| format!("{} at most in one", Bytes(peak))));
+    // An agent trains nothing itself.
+    let peaks = ranks.iter().filter(|_| !are_agents);
+    let peak = peaks
+        .filter_map(|rank| Some((rank.mem_peak_bytes?, rank.rank)))
+        .max();
+    parts.extend(peak.map(|(peak, rank)| format!("{} at most, in rank {rank}", Bytes(peak))));
     let slowest = Straggler::among(ranks.iter().copied()).filter(Straggler::stands_out);
     parts.extend(slowest.map(|slowest| slowest.to_string()));
     rows.add("ranks", parts.join(", "));
 }
 
+/// How one GPU was used, on one line.
 fn gpu_text(usage: &GpuUsage, wall_seconds: Option<f64>) -> String {
     let gpu = &usage.gpu;
     let name = [&gpu.name, &gpu.uuid];

@@ -1,6 +1,6 @@
 //! What ended a run, by its state and what its files say.
 
-use super::first_rank::cause_in;
+use super::first_rank::{FELL, cause_in};
 use super::{
     Cause, CauseKind, EventKind, ExitStatus, Next, NodeRecord, Notice, Outcome, Sentinel, Status,
     ending,
@@ -100,6 +100,10 @@ fn first_rank_to_fall(outcome: &Outcome, status: &Status) -> Option<Cause> {
         let is_its = rank.output.is_none() && rank.rank < rank.world_size;
         let of_node = node.last_words.last().filter(|_| is_its);
         let said = rank.last_words.as_ref().or(of_node);
+        // An agent says which of its ranks it was.
+        if let Some((who, how)) = said.and_then(|words| words.split_once(FELL)) {
+            return Some(format!("{who} on {}{FELL}{how}", node.key.node));
+        }
         let said = said.map(|words| format!(": {words}"));
         let who = rank.role.as_ref().map_or_else(
             || format!("rank {}", rank.rank),

@@ -4,7 +4,7 @@
 use super::{Cause, CauseKind, ExitStatus, ending};
 
 /// What stands between who failed and how.
-const FELL: &str = " failed first: ";
+pub(super) const FELL: &str = " failed first: ";
 /// How a rank says that it does not start; the batch script has it.
 const NOT_STARTED: &str = "dlrun: error: rank ";
 /// What dlrun says where the nodes of a distributed training did not meet, before why.

@@ -69,7 +69,7 @@ pub struct RankRecord {
 pub struct Straggler {
     /// Its number.
     pub rank: u32,
-    /// Its time over the median of all ranks, at least 1.
+    /// Its time over the median of the others, at least 1.
     pub ratio: f64,
     /// Whose times: `step` or `epoch`.
     pub of: &'static str,
@@ -82,7 +82,7 @@ impl std::fmt::Display for Straggler {
         } = self;
         write!(
             f,
-            "the {of}s of rank {rank}, the slowest, take {ratio:.2} × the median"
+            "the {of}s of rank {rank}, the slowest, take {ratio:.2} × the median of the others"
         )
     }
 }
@@ -105,13 +105,11 @@ impl Straggler {
                 Some(((rank.rank, seconds), source))
             });
             let (_, times) = of_commonest_source(times)?;
-            let middle = median(times.iter().map(|(_, seconds)| *seconds).collect())?;
-            let (rank, most) = times.iter().max_by(|a, b| a.1.total_cmp(&b.1))?;
-            (times.len() > 1).then_some(Self {
-                rank: *rank,
-                ratio: most / middle,
-                of,
-            })
+            let (rank, most) = *times.iter().max_by(|a, b| a.1.total_cmp(&b.1))?;
+            let others = times.iter().filter(|(other, _)| *other != rank);
+            let middle = median(others.map(|(_, seconds)| *seconds).collect())?;
+            let ratio = most / middle;
+            Some(Self { rank, ratio, of })
         };
         by("step", |rank| rank.step_seconds.zip(rank.step_source))
             .or_else(|| by("epoch", |rank| rank.epoch_seconds.zip(rank.epoch_source)))

@@ -644,6 +644,10 @@ mod tests {
                 with("vars.lr = { low = 0.1 }"),
                 "it needs both `low` and `high`",
             ),
+            (
+                with("vars.lr = { min = 0.1, max = 0.5 }"),
+                "it needs both `low` and `high`",
+            ),
             (with("vars.lr = [1, 1]"), "a value is listed twice"),
             (
                 with("vars.lr = [inf, 1.0]"),

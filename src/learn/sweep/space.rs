@@ -366,7 +366,7 @@ pub(super) fn read(table: &DeTable<'_>, problems: &mut Vec<Problem>) -> Vec<Para
 const FORMS: &str = "write [1, 2, 4] for some values, { low = 1e-5, high = 1e-1, log = true } for decimals, or \
                      { low = 1, high = 8 } for whole numbers";
 
-/// A table without `low`, `high` and `values` holds further parameters.
+/// A table without a word of ranges and lists, or one that other programs have for it, holds further parameters.
 fn collect(
     prefix: &str,
     table: &DeTable<'_>,
@@ -376,7 +376,7 @@ fn collect(
     for (key, value) in table {
         let name = format!("{prefix}{}", key.get_ref());
         let is_range = |inner: &DeTable<'_>| {
-            ["low", "high", "values"]
+            ["low", "high", "values", "min", "max"]
                 .iter()
                 .any(|word| inner.contains_key(*word))
         };

@@ -34,7 +34,7 @@ use crate::plan::{hidden_values, masked_line};
 use crate::record::rundir::keep_late;
 use crate::record::{
     Conditions, EpochNumbering, EventKind, HostFacts, Missing, NodeRecord, NodeState, Progress,
-    Sample, WatcherCost, add_first_rank, encode_segments, hangs,
+    Sample, WatcherCost, add_first_rank, add_root_cause, encode_segments, hangs,
 };
 
 /// The longest pause between two writings of the record, and between two segments.
@@ -625,6 +625,8 @@ impl Watch {
         let mut words = self.followed.last_words(ended.exit);
         if plan.is_some_and(|plan| plan.launcher == Launcher::Mpi) && !ended.exit.is_success() {
             add_first_rank(&mut words, &self.followed.tail());
+        } else if !ended.exit.is_success() {
+            add_root_cause(&mut words, &self.followed.tail());
         }
         words
             .iter()

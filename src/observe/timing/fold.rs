@@ -5,6 +5,7 @@
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;
+use std::time::Duration;
 
 use crate::record::{Epoch, EpochNumbering, Progress, StepMark, Throughput};
 
@@ -255,7 +256,8 @@ impl Fold {
                     .step_seconds
                     .filter(|_| open.began_with_line && step <= 1)
                     .filter(|took| (0.0..MAX_FIRST_STEP).contains(took));
-                open.first_step_ms = (took.unwrap_or(0.0) * 1e3) as u64;
+                let took = Duration::from_secs_f64(took.unwrap_or(0.0));
+                open.first_step_ms = u64::try_from(took.as_millis()).unwrap_or(0);
             }
             self.add_pace(Some(epoch), step, &event.facts, at_ms);
             self.mark_step(Some(epoch), Some(step), event.of);

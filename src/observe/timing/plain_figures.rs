@@ -10,6 +10,9 @@ use super::scan::{self, Numbers};
 const OTHER_TIMES: &str = "eta|remain|left|data|load|val|test|infer|step|batch|iter|total|avg|\
     average|per|sav|checkpoint|ckpt|forward|backward|since|wait|start|compil| at|expected";
 
+/// Names of the time in which a step waited for data.
+const DATA_TIMES: &str = "data|data time|data_time|data wait|data_wait|data loading";
+
 /// What may stand alone behind such a time: `22.1s left)`, `1.00s val`.
 const OTHERS_BEHIND: [&str; 8] = [
     "left",
@@ -41,6 +44,7 @@ pub(super) struct Read<'a> {
     pub(super) idle_seconds: Option<f64>,
     /// Whether that time was printed with digits behind a point.
     pub(super) has_decimals: bool,
+    data_seconds: Option<f64>,
     pub(super) facts: Facts<'a>,
     /// For each metric the part of the line that begins right before its name.
     heads: Vec<Option<&'static str>>,
@@ -65,6 +69,10 @@ pub(super) fn read(text: &str) -> Read<'_> {
             numbers.skip_to(after);
         }
     }
+    let step_seconds = figures.facts.step_seconds;
+    let data = figures.data_seconds.zip(step_seconds);
+    let waited = data.filter(|(data, step)| data <= step);
+    figures.facts.data_seconds = waited.map(|(data, _)| data);
     let first = text
         .split(|c: char| !c.is_ascii_alphabetic())
         .find(|word| !word.is_empty());
@@ -113,22 +121,9 @@ impl<'a> Read<'a> {
             .strip_prefix("train ")
             .filter(|step| STEP_NAMES.contains(step))
             .unwrap_or(name);
-        let of_steps = scan::is_any(name, STEP_NAMES);
-        if of_steps
-            && let Some((step, after)) = scan::grouped_count(from)
-            && after.len() + 4 < from.len()
-            && from.contains(',')
-            && scan::unsigned(from).is_some_and(|(_, rest)| rest.len() > after.len())
+        if scan::is_any(name, STEP_NAMES)
+            && let Some(after) = self.take_step(value, from)
         {
-            self.step = Some((step, None));
-            return Some(after);
-        }
-        // `1K` is a rounded count, not the number of a step.
-        if of_steps
-            && let Some((step, of, after)) = scan::counted(from)
-            && scan::magnitude(after).is_none()
-        {
-            self.step = Some((step, of));
             return Some(after);
         }
         if let Some((step_seconds, after)) = scan::per_step(from) {
@@ -204,6 +199,30 @@ impl<'a> Read<'a> {
         None
     }
 
+    /// Takes the number of a step, or the time of one: `step 3/10`, `step 1,200`, `batch 0.182s`.
+    fn take_step(&mut self, value: f64, from: &'a str) -> Option<&'a str> {
+        if let Some((seconds, after)) = scan::duration(from)
+            && value.fract() != 0.0
+        {
+            self.facts.step_seconds = Some(seconds);
+            return Some(after);
+        }
+        if let Some((step, after)) = scan::grouped_count(from)
+            && after.len() + 4 < from.len()
+            && from.contains(',')
+            && scan::unsigned(from).is_some_and(|(_, rest)| rest.len() > after.len())
+        {
+            self.step = Some((step, None));
+            return Some(after);
+        }
+        // `1K` is a rounded count, not the number of a step.
+        let (step, of, after) = scan::counted(from)?;
+        scan::magnitude(after).is_none().then(|| {
+            self.step = Some((step, of));
+            after
+        })
+    }
+
     /// Takes a number whose unit is in its name: `ms/batch 12.3`, `Time(s): 12.3`, `images/sec: 512`.
     fn take_named(&mut self, between: &str, value: f64) -> bool {
         let name = between.trim_end_matches([' ', '\t', ':', '=']);
@@ -246,6 +265,10 @@ impl<'a> Read<'a> {
              time per step|time/step";
         if scan::is_any(&name, of_step) {
             self.facts.step_seconds = Some(seconds);
+            return;
+        }
+        if scan::is_any(&name, DATA_TIMES) && !after.starts_with('/') {
+            self.data_seconds = Some(seconds);
             return;
         }
         if after.starts_with('/') || scan::holds_any(&name, OTHER_TIMES) {
@@ -367,5 +390,16 @@ mod tests {
             assert_eq!(read(text).facts.metrics, [], "{text}");
         }
         assert_eq!(read("x step:1K loss:0.5").step, None);
+    }
+
+    #[test]
+    fn time_of_a_batch_is_not_its_number() {
+        let read = read(" [10/40] loss 0.167 data 0.131s batch 0.182s");
+        assert_eq!(read.step, Some((10, Some(40))));
+        let facts = read.facts;
+        assert_eq!(
+            (facts.step_seconds, facts.data_seconds),
+            (Some(0.182), Some(0.131))
+        );
     }
 }

@@ -28,12 +28,24 @@ pub struct EpochTimes {
     pub shortest_seconds: f64,
     /// The longest.
     pub longest_seconds: f64,
+    /// From the end of one to that of the next by the clock, median, in seconds; `None`: the ends of no two neighbours are known. What is much
+    /// longer than the epochs lies outside of what the program timed.
+    pub apart_seconds: Option<f64>,
     /// True where there is none but warm-up: the figures are of that.
     pub is_warmup: bool,
     /// The first epoch of the first start, where others follow it and its time is of the same source.
     pub first_seconds: Option<f64>,
     /// Epochs that are no part of the figures: warm-up, of another source, without a time.
     pub left_out: usize,
+}
+
+impl EpochTimes {
+    /// [`Self::apart_seconds`], where it is much longer than the epochs are.
+    #[must_use]
+    pub fn longer_apart(&self) -> Option<f64> {
+        let least = (1.25 * self.median_seconds).max(self.median_seconds + 1.0);
+        self.apart_seconds.filter(|apart| *apart >= least)
+    }
 }
 
 /// A rate, and how it was had.
@@ -139,9 +151,17 @@ fn epoch_times(progress: &Progress) -> (Option<EpochTimes>, Vec<(&Epoch, f64)>) 
         is_warmup: only_warmup,
         first_seconds: first.map(|(_, _, seconds, _)| *seconds),
         left_out: progress.epochs.len() - group.len(),
+        apart_seconds: median(progress.epochs.windows(2).filter_map(apart).collect()),
         ..times
     });
     (times, group)
+}
+
+/// Seconds from the end of an epoch to that of the next; lines that were read at one go do not tell.
+fn apart(pair: &[Epoch]) -> Option<f64> {
+    let (from, to) = pair[0].ended_at_ms.zip(pair[1].ended_at_ms)?;
+    let is_next = pair[0].epoch.checked_add(1) == Some(pair[1].epoch) && !pair[1].clock_set;
+    (is_next && to > from).then(|| real(to - from) / 1e3)
 }
 
 fn summary(source: TimeSource, group: &[(&Epoch, f64)]) -> Option<EpochTimes> {
@@ -157,6 +177,7 @@ fn summary(source: TimeSource, group: &[(&Epoch, f64)]) -> Option<EpochTimes> {
         p95_seconds: nearest_rank(&sorted, 0.95).filter(|_| sorted.len() >= LEAST_FOR_P95),
         shortest_seconds: *sorted.first()?,
         longest_seconds: *sorted.last()?,
+        apart_seconds: None,
         is_warmup: false,
         first_seconds: None,
         left_out: 0,
@@ -258,6 +279,25 @@ mod tests {
             (3.0, 4.0, false)
         );
         assert!((times.deviation_seconds.expect("of five") - 0.418_33).abs() < 1e-5);
+    }
+
+    #[test]
+    fn time_outside_of_what_a_program_timed_is_told() {
+        let at = |epoch: u64, seconds: f64| Epoch {
+            epoch,
+            ended_at_ms: Some(epoch * 16_000),
+            ..stated(seconds)
+        };
+        let times = times(vec![at(1, 0.7), at(2, 0.6), at(3, 0.6), at(5, 0.6)]);
+        assert_eq!(
+            (times.apart_seconds, times.longer_apart()),
+            (Some(16.0), Some(16.0))
+        );
+        let near = EpochTimes {
+            median_seconds: 14.0,
+            ..times
+        };
+        assert_eq!(near.longer_apart(), None);
     }
 
     #[test]

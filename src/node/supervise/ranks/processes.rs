@@ -15,7 +15,7 @@ use crate::foundation::clock::now_ms;
 use crate::foundation::command::{CommandError, TrainingCommand, spawn_training};
 use crate::launch::Worker;
 use crate::observe::monitor;
-use crate::record::{ExitStatus, LAST_WORDS_BYTES, RankRecord, last_words};
+use crate::record::{ExitStatus, LAST_WORDS_BYTES, RankRecord, add_root_cause, last_words};
 
 /// A process of this node.
 pub(super) struct Process {
@@ -170,9 +170,11 @@ impl Processes {
                 .output
                 .as_deref()
                 .and_then(|path| tail(Path::new(path), 0).ok());
-            let words = tail
-                .zip(record.exit)
-                .map(|(tail, exit)| last_words(&tail, exit));
+            let words = tail.zip(record.exit).map(|(tail, exit)| {
+                let mut words = last_words(&tail, exit);
+                add_root_cause(&mut words, &String::from_utf8_lossy(&tail));
+                words
+            });
             record.last_words = words.and_then(|words| words.last().map(|line| shown(line)));
         }
     }
