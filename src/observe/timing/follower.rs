@@ -17,6 +17,9 @@ use super::stated::StatedEpoch;
 use crate::job::TimingPattern;
 use crate::record::{EpochNumbering, MetricPoint, PointKind, Progress};
 
+/// Events of another rank before the first one of rank 0, at most, for that to be followed. Ours: a second or two of their lines.
+const LATEST_FIRST: u64 = 20;
+
 /// Bytes of a line that [`Place::text`] holds at most.
 const EVIDENCE_BYTES: usize = 240;
 
@@ -48,8 +51,8 @@ pub struct Place {
 ///
 /// Several recognisers may speak of one output, each for itself. Those that know the program's framework outweigh plain
 /// lines, which outweigh bare progress bars; what the first to speak leaves open is filled from the others of its weight.
-/// Where launchers mark lines with the rank that wrote them, the rank of the first line about a step or an epoch is
-/// followed.
+/// Where launchers mark lines with the rank that wrote them, rank 0 is followed; if it says nothing, or begins late, that of the first line
+/// about a step or an epoch.
 #[derive(Debug)]
 pub struct Follower {
     lines: Lines,
@@ -270,9 +273,14 @@ impl Follower {
         } else {
             prefix::split(&whole)
         };
-        let is_of_another = |followed| rank.is_some_and(|rank| rank != followed);
-        if self.rank.as_deref().is_some_and(is_of_another) {
-            return true;
+        let other = self.rank.as_deref().zip(rank);
+        if let Some((followed, rank)) = other.filter(|(followed, rank)| rank != followed) {
+            let is_before = prefix::is_first(rank) && !prefix::is_first(followed);
+            if !is_before || self.of_training > LATEST_FIRST {
+                return true;
+            }
+            // What the other said of an epoch is replaced by what this one says of it.
+            self.rank = Some(Box::from(rank));
         }
         let stamp = || stamp::read(&whole).filter(|_| self.evidence.is_some());
         let at_ms = piece.at_ms.or_else(stamp);
@@ -537,6 +545,27 @@ mod tests {
     fn speaker(output: &str) -> (Option<String>, u64) {
         let progress = followed(output);
         (progress.recogniser, progress.epochs_completed)
+    }
+
+    #[test]
+    fn rank_0_is_followed_though_another_is_before_it() {
+        let line = |rank: u32, epoch: u32| {
+            let seconds = rank + 1;
+            format!("[rank {rank}] Epoch {epoch}/9 time: {seconds}.5s\n")
+        };
+        let both = |ranks: [u32; 2], epoch| ranks.map(|rank| line(rank, epoch)).concat();
+        let times = |output: String| {
+            let seen = followed(&output).epochs;
+            let times: Vec<_> = seen
+                .iter()
+                .filter_map(|epoch| epoch.printed_seconds)
+                .collect();
+            times
+        };
+        let output = (1..4).map(|epoch| both([1, 0], epoch)).collect();
+        assert_eq!(times(output), [1.5; 3]);
+        let late = (1..26).map(|epoch| line(1, epoch)).chain([line(0, 1)]);
+        assert_eq!(times(late.collect()), [2.5; 25]);
     }
 
     #[test]

@@ -82,6 +82,12 @@ fn mark(text: &str) -> Option<(&str, &str)> {
     (!counts).then_some((mark, rest))
 }
 
+/// Whether a mark is that of the first rank: `0`, `rank 0`, `1,0`, `trainer0|0`.
+pub(super) fn is_first(mark: &str) -> bool {
+    let name = mark.trim_end_matches(|c: char| c.is_ascii_digit());
+    &mark[name.len()..] == "0"
+}
+
 fn without_time(text: &str) -> &str {
     let Some(groups) = TIME.captures(text) else {
         return text;
