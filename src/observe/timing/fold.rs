@@ -1042,6 +1042,23 @@ mod tests {
     }
 
     #[test]
+    fn bars_of_two_ranks_in_one_output_are_timed_as_one() {
+        let now = 1_763_650_000_000;
+        // Four steps of 25 ms between two drawings of each; one draws its old step again behind the other's new one.
+        let of_pair = |at: u64| [(at, at * 25), (at - 4, at * 25 + 1), (at, at * 25 + 2)];
+        let seen: Vec<_> = (2..9).flat_map(|pair| of_pair(4 * pair)).collect();
+        let seen: Vec<_> = seen
+            .iter()
+            .map(|(step, after)| (*step, Some(now + after)))
+            .collect();
+        let (steps, median) = clocked(&seen).expect("24 steps");
+        assert!(
+            steps == 24 && (median / 0.025 - 1.0).abs() < 0.02,
+            "{steps} {median}"
+        );
+    }
+
+    #[test]
     fn a_clock_that_was_set_back_times_the_steps_after_it() {
         let now = 1_763_650_000_000;
         let back = now - 3_600_000;

@@ -63,6 +63,11 @@ impl Pace {
             self.stepped.is_some()
         };
         let last = self.stepped.filter(|last| last.epoch == epoch);
+        // Another rank draws its bar, a little behind; what begins again is not that far.
+        let is_behind = |last: Stepped| step < last.step && step >= last.step.div_ceil(2);
+        if last.is_some_and(is_behind) {
+            return;
+        }
         self.goes_back |= last.is_some_and(|last| last.step > step);
         let is_again = last.is_some_and(|last| last.step == step);
         let last = last.filter(|last| last.step < step);
