@@ -255,6 +255,11 @@ impl Resolver<'_> {
         let doubt = launch::doubt(self.plan.launcher, framework, &self.plan.command);
         self.plan.warnings.extend(doubt);
         let ranks = u64::from(launch::Shape::for_plan(&self.plan).ranks());
+        if self.plan.launcher == Launcher::None && ranks > 1 && self.is_plain_python() {
+            self.plan.warnings.push(format!(
+                "the command starts once, though the job has room for {ranks} tasks; to start one rank for each, name a launcher under [run], or the framework under [framework]"
+            ));
+        }
         let is_here = self.is_local() && self.plan.launcher.is_distributed();
         let cpus = self.facts.cpus.filter(|cpus| is_here && ranks > *cpus);
         // On a cluster the scheduler gives each rank a CPU, or refuses the job.
@@ -264,6 +269,17 @@ impl Resolver<'_> {
                 ranks.div_ceil(cpus)
             ));
         }
+    }
+
+    /// Whether Python runs a program that starts no ranks itself, as far as the words of the command say.
+    fn is_plain_python(&self) -> bool {
+        let mut words = self
+            .plan
+            .command
+            .iter()
+            .map(|word| word.rsplit('/').next().unwrap_or(word));
+        let first = words.next().unwrap_or_default();
+        first.starts_with("python") && !words.any(launch::starts_ranks)
     }
 
     fn warn_of_kept_variables(&mut self) {

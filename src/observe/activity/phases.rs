@@ -94,7 +94,7 @@ pub(super) fn phases(
         phases[from..to].fill(course.phase(from, to, is_rhythmic));
     }
     course.find_warmup(&mut phases);
-    absorb(&mut phases);
+    absorb(&mut phases, &course.logged);
     course.spans(&phases, signals.last_ms())
 }
 
@@ -548,8 +548,8 @@ fn smooth(values: &[f64], width: usize) -> Vec<f64> {
         .collect()
 }
 
-/// A short piece between two of one phase belongs to it.
-fn absorb(phases: &mut [Phase]) {
+/// A short piece between two of one phase belongs to it, unless the log says otherwise.
+fn absorb(phases: &mut [Phase], logged: &[Option<Phase>]) {
     let lengths: Vec<usize> = phases
         .chunk_by(|one, other| one == other)
         .map(<[Phase]>::len)
@@ -557,9 +557,14 @@ fn absorb(phases: &mut [Phase]) {
     let mut place = 0;
     for length in lengths {
         let after = place + length;
+        let is_logged = phases[place] != Phase::Unknown
+            && logged[place..after]
+                .iter()
+                .all(|phase| *phase == Some(phases[place]));
         if place > 0
             && after < phases.len()
             && length < LEAST_BINS
+            && !is_logged
             && phases[place - 1] == phases[after]
         {
             let around = phases[after];
