@@ -172,12 +172,14 @@ pub(super) fn add_ranks(nodes: &[NodeRecord], rows: &mut Rows) {
             display_seconds(most)
         ));
     }
-    // An agent trains nothing itself.
-    let peaks = ranks.iter().filter(|_| !are_agents);
+    let peaks = ranks.iter();
     let peak = peaks
         .filter_map(|rank| Some((rank.mem_peak_bytes?, rank.rank)))
         .max();
-    parts.extend(peak.map(|(peak, rank)| format!("{} at most, in rank {rank}", Bytes(peak))));
+    parts.extend(peak.map(|(peak, rank)| match are_agents {
+        true => format!("{} at most in one", Bytes(peak)),
+        false => format!("{} at most, in rank {rank}", Bytes(peak)),
+    }));
     let slowest = Straggler::among(ranks.iter().copied()).filter(Straggler::stands_out);
     parts.extend(slowest.map(|slowest| slowest.to_string()));
     rows.add("ranks", parts.join(", "));

@@ -62,7 +62,8 @@ fn children(proc: &Path, pid: u32) -> Vec<u32> {
         .collect()
 }
 
-fn children_of_thread(thread: &Path) -> Vec<u32> {
+/// The children of a thread (`/proc/PID/task/TID/children`, `CONFIG_PROC_CHILDREN`).
+pub(super) fn children_of_thread(thread: &Path) -> Vec<u32> {
     let list = fs::read_to_string(thread.join("children")).unwrap_or_default();
     list.split_whitespace()
         .filter_map(|pid| pid.parse().ok())

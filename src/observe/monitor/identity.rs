@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
+use super::contained::children_of_thread;
 use super::process::{ProcDir, Stat, Units, is_gone, line};
 
 /// A `status` with 65,536 groups is shorter.
@@ -131,6 +132,20 @@ pub fn cpu_seconds_with_children(pid: u32) -> Option<f64> {
 #[must_use]
 pub fn memory_peak(pid: u32) -> Option<u64> {
     Some(line(&status(pid)?, b"VmHWM:")? * 1024)
+}
+
+/// The most memory that a child of a process, or a child of one, held at once, in bytes: a rank under an agent, which a container may have
+/// started. `None`: there is none, or the kernel lists no children.
+#[must_use]
+pub fn memory_peak_below(pid: u32) -> Option<u64> {
+    let of = |pid: u32| {
+        let pid = pid.to_string();
+        children_of_thread(&Path::new("/proc").join(&pid).join("task").join(&pid))
+    };
+    let children = of(pid);
+    let theirs = children.iter().flat_map(|child| of(*child));
+    let all: Vec<u32> = theirs.chain(children.iter().copied()).collect();
+    all.into_iter().filter_map(memory_peak).max()
 }
 
 /// The real user of a process (`Uid` of `/proc/PID/status`). `None`: there is no such process, or it may not be seen.

@@ -37,7 +37,9 @@ pub use gpu::{
     Nvml, WatchPace, allocated_gpus, gpu_driver_present,
 };
 pub use host::{allowed_cpus, host_facts};
-pub use identity::{boot_id, cpu_seconds_with_children, memory_peak, start_time_ticks};
+pub use identity::{
+    boot_id, cpu_seconds_with_children, memory_peak, memory_peak_below, start_time_ticks,
+};
 pub use job_signs::JobSigns;
 pub use sampler::{PROCESS_INTERVAL, Sampler};
 pub use software::{packages_of, software_of};

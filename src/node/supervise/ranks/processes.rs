@@ -130,7 +130,11 @@ impl Processes {
             .iter_mut()
             .filter(|process| process.record.exit.is_none())
         {
-            let peak = monitor::memory_peak(process.pid.as_raw().unsigned_abs());
+            let pid = process.pid.as_raw().unsigned_abs();
+            let peak = match process.record.role.as_deref() {
+                Some("agent") => monitor::memory_peak_below(pid),
+                _ => monitor::memory_peak(pid),
+            };
             process.record.mem_peak_bytes = process.record.mem_peak_bytes.max(peak);
         }
     }
