@@ -306,6 +306,9 @@ pub(crate) fn reason_text(status: &Status) -> Option<String> {
     }
 }
 
+/// Metrics that `dlrun show` has room for.
+const MOST_METRICS: usize = 6;
+
 fn add_epochs(tracked: &Tracked, rows: &mut Rows) {
     let Some(node) = timed_node(tracked) else {
         return;
@@ -316,7 +319,9 @@ fn add_epochs(tracked: &Tracked, rows: &mut Rows) {
         let of = planned.map_or_else(String::new, |planned| format!(" of {planned}"));
         let last = progress.epochs_completed;
         rows.add("epochs", format!("{all}{of} ({last} in the last start)"));
-    } else if progress.epochs_completed > 0 || progress.epochs_announced.is_some() {
+    } else if progress.epochs_completed > 0
+        || progress.epochs_announced.is_some() && tracked.status.state != JobState::Completed
+    {
         rows.add("epochs", progress.epochs_text(planned));
     } else if let Some(planned) = planned {
         let why = match tracked.status.state.is_final() {
@@ -332,8 +337,32 @@ fn add_epochs(tracked: &Tracked, rows: &mut Rows) {
         let of = of.map_or_else(String::new, |of| format!(" of {of}"));
         rows.add("last step", format!("{step}{of}"));
     }
-    let metrics = progress.last_metrics.iter().take(6);
-    let metrics = metrics.map(|(name, value)| match value.abs() {
+    rows.add_list("metrics", &metric_texts(tracked, node), ", ");
+}
+
+/// The last values of metrics, those of losses first, at most [`MOST_METRICS`], and those that are no numbers.
+fn metric_texts(tracked: &Tracked, node: &NodeRecord) -> Vec<String> {
+    let progress = &node.progress;
+    // The last line of a step is of one batch; the epoch has the mean, where one is printed.
+    let is_over = tracked.status.state.is_final();
+    let of_epoch = progress.epochs.last().filter(|_| is_over);
+    let mean = |name: &String| of_epoch.and_then(|epoch| epoch.metrics.get(name));
+    let last = progress.last_metrics.iter();
+    let mut metrics: Vec<(&String, f64)> = last
+        .map(|(name, value)| (name, *mean(name).unwrap_or(value)))
+        .collect();
+    metrics.sort_by_key(|(name, _)| {
+        let is_any = |words: &[&str]| words.iter().any(|word| name.to_lowercase().contains(word));
+        match is_any(&["loss"]) {
+            true => 0,
+            false if is_any(&["acc", "reward", "return", "score", "ppl", "wer", "map"]) => 1,
+            false => 2,
+        }
+    });
+    let more = metrics.len().saturating_sub(MOST_METRICS);
+    let more = (more > 0).then(|| format!("{more} more (--json)"));
+    metrics.truncate(MOST_METRICS);
+    let texts = metrics.iter().map(|(name, value)| match value.abs() {
         size if size > 0.0 && size < 1e-3 => format!("{name} {value:.3e}"),
         _ => format!("{name} {value:.4}"),
     });
@@ -342,8 +371,10 @@ fn add_epochs(tracked: &Tracked, rows: &mut Rows) {
         let is_known = progress.last_metrics.contains_key(name) || name == "throughput";
         (!is_known).then(|| format!("{name} is not a number"))
     });
-    let metrics: Vec<String> = metrics.chain(diverged.take(6)).collect();
-    rows.add_list("metrics", &metrics, ", ");
+    texts
+        .chain(more)
+        .chain(diverged.take(MOST_METRICS))
+        .collect()
 }
 
 /// One line for each of several nodes.

@@ -165,7 +165,17 @@ pub(super) fn json(text: &str) -> Option<Event<'_>> {
         .filter(|name| names::is_measure(name));
     let is_of_evaluation = names.all(names::is_of_evaluation);
     let seconds = seconds.filter(|_| !is_inside && !is_of_evaluation);
+    // Beside a step it may be the time so far, unless the epoch was evaluated.
+    let mut names = pairs.iter().map(|(name, _)| *name);
+    let is_evaluated = names.any(|name| names::is_measure(name) && names::is_of_evaluation(name));
     (!facts.is_empty()).then_some(match (step, seconds) {
+        (Some(step), Some(_)) if is_evaluated => {
+            let event = Event::epoch_end((epoch, None), facts).took(seconds);
+            Event {
+                step: Some(step),
+                ..event
+            }
+        }
         (Some(step), _) => Event::step((epoch, None), (step, None), facts),
         (None, Some(_)) => Event::epoch_end((epoch, None), facts).took(seconds),
         (None, None) => Event::mention((epoch, None), facts),

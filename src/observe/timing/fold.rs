@@ -612,6 +612,7 @@ fn merge(into: &mut BTreeMap<String, f64>, metrics: &[(Cow<'_, str>, f64)]) {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::record::TimeSource;
 
     fn step(epoch: u64, step: u64) -> Event<'static> {
         Event::step((epoch, None), (step, Some(100)), Facts::default())
@@ -1039,6 +1040,23 @@ mod tests {
             steps == 6 && (median / 0.035 - 1.0).abs() < 0.02,
             "{steps} {median}"
         );
+    }
+
+    #[test]
+    fn times_of_the_slow_steps_alone_are_not_those_of_all() {
+        let paced = |slow: &[u64]| {
+            let mut fold = Fold::default();
+            fold.apply(end(1, None), Some(1000));
+            for at in 1..21 {
+                let seconds = slow.contains(&at).then_some(0.1);
+                let event = Event::step((2, None), (at, Some(100)), Facts::with_step_time(seconds));
+                fold.apply(event, Some(1000 + at * 100));
+            }
+            fold.progress(None).step_times.map(|times| times.source)
+        };
+        assert_eq!(paced(&[7, 8]), Some(TimeSource::Clock));
+        let all: Vec<u64> = (1..21).collect();
+        assert_eq!(paced(&all), Some(TimeSource::Stated));
     }
 
     #[test]

@@ -20,6 +20,8 @@ pub(super) struct Pace {
     stated: Histogram,
     clocked: Histogram,
     stepped: Option<Stepped>,
+    /// Steps that lines told of, be they timed or not.
+    steps: u64,
     /// Seconds of the same steps, as stated and by the clock.
     both: (f64, f64),
     /// Numbers went back: of several trainings in one output the clock says nothing.
@@ -41,7 +43,11 @@ impl Pace {
             .stated
             .summary(TimeSource::Stated)
             .filter(|_| is_possible);
-        stated.or_else(|| self.clocked.summary(TimeSource::Clock))
+        // A bar prints seconds per step only for the slow ones.
+        let of_most = |stated: &StepTimes| 2 * stated.steps >= self.steps;
+        stated
+            .filter(of_most)
+            .or_else(|| self.clocked.summary(TimeSource::Clock))
     }
 
     /// Takes in how long the steps since the last line took. The steps of the first epoch, without epochs the first step,
@@ -72,6 +78,7 @@ impl Pace {
         let is_again = last.is_some_and(|last| last.step == step);
         let last = last.filter(|last| last.step < step);
         let steps = last.map(|last| step - last.step);
+        self.steps += steps.filter(|_| warm).unwrap_or(0);
         if let Some(seconds) = facts
             .step_seconds
             .filter(|seconds| warm && is_time(*seconds))
