@@ -309,6 +309,18 @@ fn announced_last_epoch_counts_once_its_figures_came_and_the_program_ended_well(
         (2, 2),
         "no figures came"
     );
+    let steps = |last: u32| {
+        let steps = [(0, 0), (0, 20), (0, 40), (1, 0), (1, 20), (1, 40)];
+        let all = steps
+            .iter()
+            .take_while(|(epoch, step)| (*epoch, *step) <= (1, last));
+        let line = |(epoch, step): &(u32, u32)| {
+            format!("[{epoch}/2][{step}/60]\tLoss_D: 0.5\tLoss_G: 2.5\n")
+        };
+        all.map(line).collect::<String>()
+    };
+    assert_eq!(after(&steps(40)), (1, 2), "no line was due");
+    assert_eq!(after(&steps(20)), (1, 1), "one was");
     // The exit code of a saved output is unknown: the time is that up to its last line.
     let stamped = |second: u32, text: &str| format!("2026-11-20 10:00:{second:02},000 {text}\n");
     let mut follower = Follower::new(None).expect("no pattern").of_saved();

@@ -79,6 +79,8 @@ pub(super) struct Fold {
     unsure: bool,
     /// Whether epochs' times are printed with digits behind a point.
     has_decimals: bool,
+    /// Steps from one line to the next.
+    steps_apart: Option<u64>,
     /// Lines of the epoch that ended last, if it had no steps.
     last_lines: u64,
     /// Whether the figures of the line at hand count.
@@ -496,6 +498,9 @@ impl Fold {
     }
 
     fn mark_step(&mut self, epoch: Option<u64>, step: Option<u64>, of: Option<u64>) {
+        let last = self.progress.last_step.filter(|last| last.epoch == epoch);
+        let apart = last.and_then(|last| step?.checked_sub(last.step?));
+        self.steps_apart = apart.filter(|apart| *apart > 0).or(self.steps_apart);
         self.progress.last_step = Some(StepMark { epoch, step, of });
         self.progress.steps_per_epoch = of.or(self.progress.steps_per_epoch);
     }
@@ -514,12 +519,13 @@ impl Fold {
         }
     }
 
-    /// The last epoch that was announced, if its figures came and nothing says that it is over.
+    /// The last epoch that was announced, if its figures or all lines of its steps came and nothing says that it is over.
     fn open_last(&self) -> Option<&Open> {
         self.open.as_ref().filter(|open| {
             let number = open.epoch + u64::from(self.zero);
             let has_figures = !open.stepped && !open.metrics.is_empty();
-            has_figures && self.progress.epochs_announced == Some(number)
+            let is_over = has_figures || open.stepped && self.is_at_last_line();
+            is_over && self.progress.epochs_announced == Some(number)
         })
     }
 
@@ -529,8 +535,8 @@ impl Fold {
         Some((open.epoch, clock_seconds(open.began_ms, self.seen_ms, None)))
     }
 
-    /// The program ended well: the last epoch is over if it was announced and its figures came, or if as many lines as of the one before.
-    /// Nobody knows when it ended.
+    /// The program ended well: the last epoch is over if it was announced and its figures came, or the last line that it has of its steps; or
+    /// if as many lines as of the one before. Nobody knows when it ended.
     pub(super) fn ended_well(&mut self) {
         let is_like_last = |open: &Open| {
             let is_next = self
@@ -543,6 +549,13 @@ impl Fold {
         if self.open_last().is_some() || self.open.as_ref().is_some_and(is_like_last) {
             self.close(None, None);
         }
+    }
+
+    /// Whether no other line of the epoch's steps is due: `[3/4][40/60]` behind `[3/4][20/60]`.
+    fn is_at_last_line(&self) -> bool {
+        let last = self.progress.last_step;
+        let place = last.and_then(|last| last.step?.checked_add(self.steps_apart?).zip(last.of));
+        place.is_some_and(|(next, of)| next >= of)
     }
 
     /// Ends the open epoch.

@@ -80,7 +80,7 @@ impl Recogniser for Keras {
     }
 
     fn triggers(&self) -> &'static str {
-        "Epoch ¦/step¦] - ¦s - ¦ETA: "
+        "Epoch ¦Epoch: ¦/step¦] - ¦s - ¦ETA: "
     }
 
     fn read<'a>(&mut self, line: &Line<'a>, say: &mut dyn FnMut(Event<'a>)) {
@@ -223,9 +223,12 @@ impl Keras {
     }
 }
 
-/// `Epoch 1/5` and nothing else.
+/// `Epoch 1/5` and nothing else; those who draw such bars themselves write `Epoch: 1/5` too.
 fn header(text: &str) -> Option<(u64, u64)> {
-    let (epoch, rest) = scan::unsigned(text.strip_prefix("Epoch ")?)?;
+    let number = text
+        .strip_prefix("Epoch ")
+        .or_else(|| text.strip_prefix("Epoch: "))?;
+    let (epoch, rest) = scan::unsigned(number)?;
     let (epochs, rest) = scan::unsigned(rest.strip_prefix('/')?)?;
     rest.is_empty().then_some((epoch, epochs))
 }
@@ -425,6 +428,7 @@ mod tests {
             ("46/46 - 3s - loss: -1.9 - Acc@1: 2", "E1 Some(3.0) None 2"),
         ] {
             assert_eq!(events(&["Epoch 1/5", line]), [expected], "{line}");
+            assert_eq!(events(&["Epoch: 1/5", line]), [expected], "{line}");
             let alone = events(&[line]);
             assert!(
                 alone == ["-"] || line.contains("val_") && alone == ["I782"],
