@@ -75,14 +75,14 @@ impl Facts {
         facts
     }
 
-    /// Each epoch from the end of the one before to its own: training as long as the program states, then what it evaluates.
+    /// Each epoch from its beginning to its end: training as long as the program states, then what it evaluates, in it or behind it.
     fn add_epochs(&mut self, epochs: &[Epoch], started_ms: u64) {
         let rests = epochs
             .iter()
             .filter_map(|epoch| Some(clock_ms(epoch)?.saturating_sub(stated_ms(epoch)?)));
         let usual_rest = median(rests.map(|ms| ms as f64).collect()).unwrap_or(0.0) as u64;
         let usual = self.epoch_seconds.map(|seconds| (seconds * 1e3) as u64);
-        let mut free_from = started_ms;
+        let (mut free_from, mut was_evaluated) = (started_ms, false);
         for epoch in epochs {
             let Some(end_ms) = epoch.ended_at_ms.filter(|_| !epoch.clock_set) else {
                 continue;
@@ -93,9 +93,14 @@ impl Facts {
             if let Some(length_ms) = clock_ms(epoch).or_else(unseen) {
                 // Epochs of an earlier start, or of a clock that was set, ended before.
                 let begin_ms = end_ms.saturating_sub(length_ms).max(free_from).min(end_ms);
+                let is_long = begin_ms.saturating_sub(free_from) as f64 > 1e3 * LEAST_REST_SECONDS;
+                if was_evaluated && is_long {
+                    self.evaluation.push((free_from, begin_ms));
+                }
                 self.add_epoch(epoch, begin_ms, end_ms);
             }
             free_from = end_ms;
+            was_evaluated = epoch.metrics.keys().any(|name| is_of_evaluation(name));
         }
     }
 

@@ -35,6 +35,8 @@ struct Open {
     /// Lines that spoke of it, and whether one was a step.
     lines: u64,
     stepped: bool,
+    /// Whether an evaluation came between the epoch before and this one.
+    after_evaluation: bool,
     /// Whether its first line was of no step, or of a later one than the first.
     began_late: bool,
     last_line_ms: Option<u64>,
@@ -75,6 +77,8 @@ pub(super) struct Fold {
     trained: Trained,
     /// True once an epoch went on behind an evaluation or had none: then an evaluation is no end of an epoch.
     midway: bool,
+    /// Whether an evaluation came since the last epoch began.
+    evaluated: bool,
     /// Whether only an evaluation said that the last epoch is over.
     unsure: bool,
     /// Whether epochs' times are printed with digits behind a point.
@@ -186,6 +190,7 @@ impl Fold {
                     self.unsure = true;
                 }
                 self.pace.evaluated();
+                self.evaluated = true;
                 self.figures(&self.evaluated(facts));
             }
             (Says::RunEnd, _) => {
@@ -252,12 +257,15 @@ impl Fold {
         if self.reach_and_note(epoch, may_restart, &event.facts, at_ms) {
             if let Some(open) = self.open.as_mut().filter(|open| open.lines == 1) {
                 open.began_late = step > 1;
+                let took = event.facts.step_seconds;
+                let took = took.filter(|took| step <= 1 && (0.0..MAX_FIRST_STEP).contains(took));
+                // Before it came an evaluation, which is no part of the epoch.
+                let begins = open.after_evaluation && (took.is_some() || step == 0);
+                if begins {
+                    open.began_ms = at_ms;
+                }
                 // The line came when the step was over.
-                let took = event
-                    .facts
-                    .step_seconds
-                    .filter(|_| open.began_with_line && step <= 1)
-                    .filter(|took| (0.0..MAX_FIRST_STEP).contains(took));
+                let took = took.filter(|_| open.began_with_line || begins);
                 let took = Duration::from_secs_f64(took.unwrap_or(0.0));
                 open.first_step_ms = u64::try_from(took.as_millis()).unwrap_or(0);
             }
@@ -434,6 +442,7 @@ impl Fold {
             began_ms,
             began_with_line,
             first_step_ms: 0,
+            after_evaluation: std::mem::take(&mut self.evaluated),
             after_ms: before.and_then(|ended| ended.at_ms),
             lines: 0,
             stepped: false,
@@ -1000,6 +1009,25 @@ mod tests {
         assert_eq!(folded(steps), [(0, Some(12.0))]);
         let at_one_go = [(timed(1, 3.0), 4), (timed(5, 1.0), 4), (over(), 4)];
         assert_eq!(folded(at_one_go), [(0, None)], "a buffer held it back");
+    }
+
+    #[test]
+    fn evaluation_is_no_part_of_the_epoch_after_it() {
+        let timed = |epoch, number, at| {
+            let facts = Facts::with_step_time(Some(1.0));
+            (Event::step((epoch, None), (number, Some(10)), facts), at)
+        };
+        let evaluation = |at| (Event::validation(Facts::default()), at);
+        let epoch = |epoch, from: u64| {
+            let steps = [1, 5, 9].map(|number| timed(epoch, number, from + number));
+            steps
+                .into_iter()
+                .chain([evaluation(from + 10), evaluation(from + 14)])
+        };
+        assert_eq!(
+            folded(epoch(0, 0).chain(epoch(1, 15)).chain(epoch(2, 30))),
+            [(0, Some(10.0)), (1, Some(10.0)), (2, Some(10.0))]
+        );
     }
 
     #[test]
