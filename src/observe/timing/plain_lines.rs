@@ -5,6 +5,7 @@ use super::bar::{self, Bar};
 use super::bar_label::{self, Subject};
 use super::epoch_line;
 use super::event::{Event, Facts, Line, Recogniser, Says, Weight};
+use super::names;
 use super::plain_figures;
 use super::scan;
 use super::step_line;
@@ -37,6 +38,8 @@ pub(super) struct PlainLines {
     barred: Option<u64>,
     /// The epoch of the last line that had it in brackets.
     bracketed: Option<u64>,
+    /// True below `Test Error:`, which PyTorch's quickstart writes above the figures of its evaluation.
+    tested: bool,
     /// The epoch and the number behind it of a line that said nothing else, for the rule below it.
     headed: Option<(u64, u64)>,
 }
@@ -76,10 +79,25 @@ impl Recogniser for PlainLines {
             let event = self.settle(event);
             return say(event);
         }
+        let tested = std::mem::take(&mut self.tested);
         if let Some(event) = self.read_other(line.text, headed) {
-            say(event);
+            self.tested = event.says == Says::Validation && event.facts.is_empty();
+            say(match event.says {
+                Says::Figures if tested => of_test(event),
+                _ => event,
+            });
         }
     }
+}
+
+/// Figures as those of a test.
+fn of_test(mut event: Event<'_>) -> Event<'_> {
+    for (name, _) in &mut event.facts.metrics {
+        if names::subject(name).is_none() {
+            *name = format!("test_{}", name.to_ascii_lowercase()).into();
+        }
+    }
+    Event::validation(event.facts)
 }
 
 impl PlainLines {

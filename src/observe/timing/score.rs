@@ -90,6 +90,14 @@ impl Score {
 
 /// `Test accuracy: 0.9917`, `test loss  4.90`, `Test set score: 0.953`, `Accuracy: 97.1%`.
 fn figure(text: &str) -> Option<(Cow<'_, str>, f64)> {
+    // The tutorial of PyTorch on CIFAR-10.
+    if let Some((_, percent)) = text
+        .strip_prefix("Accuracy of the network on the ")
+        .and_then(|rest| rest.split_once(" test images: "))
+    {
+        let (value, _) = scan::number(percent)?;
+        return Some(("test_accuracy".into(), value));
+    }
     let begin = text.find(|c: char| c.is_ascii_digit() || matches!(c, '-' | '+'))?;
     let (name, number) = text.split_at(begin);
     let (value, rest) = scan::number(number)?;
@@ -138,6 +146,11 @@ mod tests {
             ("score 0.89", "score", 0.89),
             ("test_acc: 0.5", "test_acc", 0.5),
             ("Accuracy: 0.97", "accuracy", 0.97),
+            (
+                "Accuracy of the network on the 10000 test images: 54 %",
+                "test_accuracy",
+                54.0,
+            ),
         ] {
             assert_eq!(figure(text), Some((name.into(), value)), "{text}");
         }
