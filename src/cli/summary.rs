@@ -18,8 +18,8 @@ use crate::foundation::units::{Bytes, counted, display_seconds};
 use crate::job::JobState;
 use crate::learn::model::CheckedForecast;
 use crate::record::{
-    AllStarts, Conditions, Element, EpochSummary, FollowedScore, Identity, Missing, NodeRecord,
-    NodeState, RankRecord, RunProgress, RunRecord, Status, Usage, summarise_epochs,
+    AllStarts, Conditions, Element, Epoch, EpochSummary, FollowedScore, Identity, Missing,
+    NodeRecord, NodeState, RankRecord, RunProgress, RunRecord, Status, Usage, summarise_epochs,
 };
 use crate::report::insight::Insight;
 
@@ -337,15 +337,16 @@ fn add_epochs(tracked: &Tracked, rows: &mut Rows) {
         let of = of.map_or_else(String::new, |of| format!(" of {of}"));
         rows.add("last step", format!("{step}{of}"));
     }
-    rows.add_list("metrics", &metric_texts(tracked, node), ", ");
+    rows.add_list("metrics", &metric_texts(node), ", ");
 }
 
 /// The last values of metrics, those of losses first, at most [`MOST_METRICS`], and those that are no numbers.
-fn metric_texts(tracked: &Tracked, node: &NodeRecord) -> Vec<String> {
+fn metric_texts(node: &NodeRecord) -> Vec<String> {
     let progress = &node.progress;
     // The last line of a step is of one batch; the epoch has the mean, where one is printed.
-    let is_over = tracked.status.state.is_final();
-    let of_epoch = progress.epochs.last().filter(|_| is_over);
+    let stepped = progress.last_step.map(|last| last.epoch);
+    let is_newest = |epoch: &&Epoch| stepped.is_none_or(|stepped| stepped == Some(epoch.epoch));
+    let of_epoch = progress.epochs.last().filter(is_newest);
     let mean = |name: &String| of_epoch.and_then(|epoch| epoch.metrics.get(name));
     let last = progress.last_metrics.iter();
     let mut metrics: Vec<(&String, f64)> = last

@@ -255,7 +255,14 @@ impl Resolver<'_> {
         let doubt = launch::doubt(self.plan.launcher, framework, &self.plan.command);
         self.plan.warnings.extend(doubt);
         let ranks = u64::from(launch::Shape::for_plan(&self.plan).ranks());
-        if self.plan.launcher == Launcher::None && ranks > 1 && self.is_plain_python() {
+        let is_asked = self
+            .spec
+            .run
+            .launcher
+            .as_ref()
+            .is_some_and(|asked| asked.value == Launcher::None);
+        if self.plan.launcher == Launcher::None && !is_asked && ranks > 1 && self.is_plain_python()
+        {
             self.plan.warnings.push(format!(
                 "the command starts once, though the job has room for {ranks} tasks; to start one rank for each, name a launcher under [run], or the framework under [framework]"
             ));

@@ -101,7 +101,11 @@ fn first_rank_to_fall(outcome: &Outcome, status: &Status) -> Option<Cause> {
         let of_node = node.last_words.last().filter(|_| is_its);
         let said = rank.last_words.as_ref().or(of_node);
         // An agent says which of its ranks it was.
-        if let Some((who, how)) = said.and_then(|words| words.split_once(FELL)) {
+        let is_agent = rank.role.as_deref() == Some("agent");
+        let of_rank = said
+            .filter(|_| is_agent)
+            .and_then(|words| words.split_once(FELL));
+        if let Some((who, how)) = of_rank {
             return Some(format!("{who} on {}{FELL}{how}", node.key.node));
         }
         let said = said.map(|words| format!(": {words}"));

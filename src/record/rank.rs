@@ -37,7 +37,7 @@ pub struct RankRecord {
     /// CPU time of it and of its children that it waited for, in seconds (`proc_pid_stat(5)`).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cpu_seconds: Option<f64>,
-    /// The most memory of its first process, of an agent that of one of its ranks, in bytes (`VmHWM`, looked at once a second).
+    /// The most memory of its first process, of an agent that of the largest process below it, in bytes (`VmHWM`, looked at once a second).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub mem_peak_bytes: Option<u64>,
     /// Its GPUs, where each rank has its own: `0`, or `GPU-...`.

@@ -9,6 +9,10 @@ pub fn add_root_cause(words: &mut Vec<String>, tail: &str) {
     let Some((_, block)) = tail.rsplit_once("Root Cause (first observed failure):") else {
         return;
     };
+    // What failed after it is the cause.
+    if block.contains("Traceback (most recent call last):") {
+        return;
+    }
     let number = |key: &str| {
         let mut lines = block.lines().map(str::trim);
         let value =
@@ -19,18 +23,20 @@ pub fn add_root_cause(words: &mut Vec<String>, tail: &str) {
         return;
     };
     let exit = match code {
-        ..0 => ExitStatus::Signal(-code),
-        _ => ExitStatus::Code(code),
+        ..0 => code.checked_neg().map(ExitStatus::Signal),
+        _ => Some(ExitStatus::Code(code)),
     };
-    // PyTorch 2.3 and later mark the lines of tracebacks.
+    let Some(exit) = exit else {
+        return;
+    };
+    let is_killed = matches!(exit, ExitStatus::Signal(_));
+    // PyTorch 2.3 and later mark the lines of tracebacks. Of a rank that was killed they are of an earlier start.
     let mark = format!("[rank{rank}]: ");
-    let own: Vec<&str> = tail
-        .lines()
-        .filter_map(|line| line.strip_prefix(&mark))
-        .collect();
+    let own = tail.lines().filter_map(|line| line.strip_prefix(&mark));
+    let own: Vec<&str> = own.filter(|_| !is_killed).collect();
     let own = last_words(own.join("\n").as_bytes(), exit);
     let said = own.last().map(|said| format!(": {said}"));
-    if said.is_some() || matches!(exit, ExitStatus::Signal(_)) {
+    if said.is_some() || is_killed {
         *words = own;
     }
     let said = said.unwrap_or_default();
@@ -70,6 +76,13 @@ mod tests {
         let unmarked = tail("-9").replace("[rank2]: ", "");
         add_root_cause(&mut killed, &unmarked);
         assert_eq!(killed, ["rank 2 failed first: it was ended by SIGKILL"]);
+        // What failed behind it is the cause, and a number that is no exit code none.
+        for after in ["Traceback (most recent call last):\nKeyError: 3\n", ""] {
+            let exit = if after.is_empty() { "-2147483648" } else { "1" };
+            let mut words = vec!["KeyError: 3".to_owned()];
+            add_root_cause(&mut words, &(tail(exit) + after));
+            assert_eq!(words[0], "KeyError: 3");
+        }
         let mut words = vec!["KeyError: 3".to_owned()];
         add_root_cause(&mut words, "KeyError: 3\n");
         assert_eq!(words, ["KeyError: 3"]);

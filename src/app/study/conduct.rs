@@ -424,7 +424,7 @@ impl<'a, W: Work> Conductor<'a, W> {
         let is_taken_up = flight.seat.is_some() && flight.is_taken_up;
         let is_well = match status.state {
             JobState::Completed => true,
-            // Just before.
+            // Somebody cancelled it, just before the job ended.
             JobState::Cancelled if is_asked => true,
             _ => flight.is_given_up,
         };

@@ -376,9 +376,13 @@ fn collect(
     for (key, value) in table {
         let name = format!("{prefix}{}", key.get_ref());
         let is_range = |inner: &DeTable<'_>| {
-            ["low", "high", "values", "min", "max"]
-                .iter()
-                .any(|word| inner.contains_key(*word))
+            let is_number = |value: &Spanned<DeValue<'_>>| {
+                matches!(value.get_ref(), DeValue::Integer(_) | DeValue::Float(_))
+            };
+            let has = |word| inner.contains_key(word);
+            let has_number = |word| inner.get(word).is_some_and(is_number);
+            ["low", "high", "values"].into_iter().any(has)
+                || ["min", "max"].into_iter().any(has_number)
         };
         match value.get_ref() {
             DeValue::Table(inner) if !is_range(inner) => {

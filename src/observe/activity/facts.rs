@@ -60,6 +60,7 @@ impl Facts {
             ..Self::default()
         };
         facts.add_epochs(&progress.epochs, record.started_at_ms);
+        facts.add_evaluations(&progress.epochs, &progress.points);
         if progress.epochs_completed > progress.epochs.len() as u64 {
             facts.add_dropped(&progress.epochs);
         }
@@ -75,14 +76,14 @@ impl Facts {
         facts
     }
 
-    /// Each epoch from its beginning to its end: training as long as the program states, then what it evaluates, in it or behind it.
+    /// Each epoch from its beginning to its end: training as long as the program states, then what it evaluates.
     fn add_epochs(&mut self, epochs: &[Epoch], started_ms: u64) {
         let rests = epochs
             .iter()
             .filter_map(|epoch| Some(clock_ms(epoch)?.saturating_sub(stated_ms(epoch)?)));
         let usual_rest = median(rests.map(|ms| ms as f64).collect()).unwrap_or(0.0) as u64;
         let usual = self.epoch_seconds.map(|seconds| (seconds * 1e3) as u64);
-        let (mut free_from, mut was_evaluated) = (started_ms, false);
+        let mut free_from = started_ms;
         for epoch in epochs {
             let Some(end_ms) = epoch.ended_at_ms.filter(|_| !epoch.clock_set) else {
                 continue;
@@ -93,14 +94,29 @@ impl Facts {
             if let Some(length_ms) = clock_ms(epoch).or_else(unseen) {
                 // Epochs of an earlier start, or of a clock that was set, ended before.
                 let begin_ms = end_ms.saturating_sub(length_ms).max(free_from).min(end_ms);
-                let is_long = begin_ms.saturating_sub(free_from) as f64 > 1e3 * LEAST_REST_SECONDS;
-                if was_evaluated && is_long {
-                    self.evaluation.push((free_from, begin_ms));
-                }
                 self.add_epoch(epoch, begin_ms, end_ms);
             }
             free_from = end_ms;
-            was_evaluated = epoch.metrics.keys().any(|name| is_of_evaluation(name));
+        }
+    }
+
+    /// Between two epochs: from the end of the one to the last figures of an evaluation before the other begins.
+    fn add_evaluations(&mut self, epochs: &[Epoch], points: &[MetricPoint]) {
+        let evaluations = points
+            .iter()
+            .filter(|point| point.kind == PointKind::Evaluation);
+        let mut times: Vec<u64> = evaluations.filter_map(|point| point.at_ms).collect();
+        times.sort_unstable();
+        for pair in epochs.windows(2) {
+            let begins = || pair[1].ended_at_ms?.checked_sub(clock_ms(&pair[1])?);
+            let Some((from, to)) = pair[0].ended_at_ms.zip(begins()) else {
+                continue;
+            };
+            let before = times.partition_point(|ms| *ms <= to);
+            let last = before.checked_sub(1).map(|place| times[place]);
+            if let Some(last) = last.filter(|last| *last > from) {
+                self.evaluation.push((from, last));
+            }
         }
     }
 

@@ -104,7 +104,7 @@ pub(super) type Count = (u64, Option<u64>);
 pub(super) enum Says {
     /// How many epochs, or steps of an epoch, there will be.
     Announce,
-    /// The training begins, or a bar does that may be its.
+    /// The training begins at `step` 0, or a bar does that may be its; without `step` nobody saw when it began.
     RunBegin,
     /// An epoch begins.
     EpochStart,
@@ -144,10 +144,10 @@ impl Says {
 
     /// True where lines mean behind it what they meant before.
     pub(super) fn is_passing(self) -> bool {
-        use Says::{Figures, Iteration, Mention, RunStep, Step, Within};
+        use Says::{Figures, Iteration, Mention, RunBegin, RunStep, Step, Within};
         matches!(
             self,
-            Step | Iteration | RunStep | Within | Mention | Figures
+            Step | Iteration | RunBegin | RunStep | Within | Mention | Figures
         )
     }
 
@@ -209,8 +209,12 @@ impl<'a> Event<'a> {
         }
     }
 
-    pub(super) fn run_begin() -> Self {
-        Self::new(Says::RunBegin, Facts::default())
+    /// `is_seen`: whether it begins at this line.
+    pub(super) fn run_begin(is_seen: bool) -> Self {
+        Self {
+            step: is_seen.then_some(0),
+            ..Self::new(Says::RunBegin, Facts::default())
+        }
     }
 
     pub(super) fn epoch_start(epoch: u64, epochs: Option<u64>) -> Self {

@@ -77,7 +77,7 @@ pub(super) struct Fold {
     trained: Trained,
     /// True once an epoch went on behind an evaluation or had none: then an evaluation is no end of an epoch.
     midway: bool,
-    /// Whether an evaluation came since the last epoch began.
+    /// Whether an evaluation came since the last epoch ended.
     evaluated: bool,
     /// Whether only an evaluation said that the last epoch is over.
     unsure: bool,
@@ -114,6 +114,11 @@ impl Fold {
         progress.step_times = self.pace.times();
         progress.points = self.curves.points();
         progress
+    }
+
+    /// Epochs that are over.
+    pub(super) fn epochs_completed(&self) -> u64 {
+        self.progress.epochs_completed
     }
 
     /// Takes what a line says; `at_ms` is when the line was seen.
@@ -162,7 +167,7 @@ impl Fold {
             (Says::Announce, _) => {
                 self.progress.steps_per_epoch = event.of.or(self.progress.steps_per_epoch);
             }
-            (Says::RunBegin, _) => self.run_began_ms = at_ms,
+            (Says::RunBegin, _) => self.run_began_ms = at_ms.filter(|_| event.step.is_some()),
             (Says::EpochStart, Some(epoch)) => self.start(epoch, at_ms),
             (Says::Step, Some(epoch)) => self.step(epoch, event, at_ms),
             (Says::Iteration, _) => self.iteration(event, at_ms),
@@ -185,12 +190,13 @@ impl Fold {
             }
             (Says::EpochOver, _) => self.over(event, at_ms),
             (Says::Validation, _) => {
+                // The line that ends an epoch may be all of the evaluation, or come behind it.
+                self.evaluated |= self.open.is_none();
                 if !self.midway && self.open.is_some() {
                     self.close(None, at_ms);
                     self.unsure = true;
                 }
                 self.pace.evaluated();
-                self.evaluated = true;
                 self.figures(&self.evaluated(facts));
             }
             (Says::RunEnd, _) => {
@@ -239,7 +245,8 @@ impl Fold {
             Some(open) if open.epoch == epoch => return,
             _ => {}
         }
-        self.open_epoch(epoch, at_ms, false);
+        let began_ms = self.run_began_ms.take().or(at_ms);
+        self.open_epoch(epoch, began_ms, false);
     }
 
     fn step(&mut self, epoch: u64, event: &Event<'_>, at_ms: Option<u64>) {
@@ -260,7 +267,8 @@ impl Fold {
                 let took = event.facts.step_seconds;
                 let took = took.filter(|took| step <= 1 && (0.0..MAX_FIRST_STEP).contains(took));
                 // Before it came an evaluation, which is no part of the epoch.
-                let begins = open.after_evaluation && (took.is_some() || step == 0);
+                let is_from_end = open.began_ms == open.after_ms;
+                let begins = open.after_evaluation && is_from_end && (took.is_some() || step == 0);
                 if begins {
                     open.began_ms = at_ms;
                 }
@@ -997,7 +1005,6 @@ mod tests {
         assert_eq!(fold.progress(None).last_metrics.len(), MAX_METRICS);
     }
 
-    /// The steps that were timed by the clock, and their median.
     #[test]
     fn first_epoch_begins_before_its_first_step() {
         let timed = |number, seconds| {
@@ -1031,14 +1038,56 @@ mod tests {
     }
 
     #[test]
+    fn header_is_the_beginning_though_an_evaluation_came() {
+        let step = |epoch, number, at| {
+            let event = Event::step((epoch, None), (number, Some(10)), Facts::default());
+            (event, at)
+        };
+        let evaluation = |at| (Event::validation(Facts::default()), at);
+        let headed = |epoch, from: u64| {
+            let begin = (Event::epoch_start(epoch, None), from);
+            let steps =
+                [(0, 8), (5, 10), (9, 12)].map(|(number, at)| step(epoch, number, from + at));
+            let evaluated = [evaluation(from + 13), evaluation(from + 14)];
+            std::iter::once(begin).chain(steps).chain(evaluated)
+        };
+        assert_eq!(
+            folded(headed(0, 1).chain(headed(1, 20))),
+            [(0, Some(13.0)), (1, Some(13.0))]
+        );
+        // One line that comes when the evaluation is over says nothing of when that began.
+        let at_end = |epoch, from: u64| {
+            let steps = [0, 5, 9].map(|number| step(epoch, number, from + number));
+            steps.into_iter().chain([evaluation(from + 15)])
+        };
+        assert_eq!(
+            folded(at_end(0, 0).chain(at_end(1, 20))),
+            [(0, Some(15.0)), (1, Some(20.0))]
+        );
+    }
+
+    #[test]
+    fn training_that_continues_at_a_checkpoint_is_no_rank_that_is_behind() {
+        let at = |step: u64, second: u64| (step, Some(1_763_650_000_000 + second * 1000));
+        let before = (1..21).map(|step| at(step * 10, step));
+        let after = (11..27).map(|step| at(step * 10, step + 30));
+        let seen: Vec<_> = before.chain(after).collect();
+        let (steps, median) = clocked(&seen).expect("both are timed");
+        // Three lines were taken for those of another rank, and the next one begins.
+        assert_eq!(steps, 190 + 160 - 30);
+        assert!((median / 0.1 - 1.0).abs() < 0.02, "{median}");
+    }
+
+    #[test]
     fn training_that_begins_before_its_first_figures_is_timed_from_there() {
         let within = || Event::within((1, None), Facts::default());
         let said = [(within(), 3), (within(), 4), (end(1, None), 5)];
         assert_eq!(folded(said.clone()), [(1, None)]);
-        let begun = std::iter::once((Event::run_begin(), 1)).chain(said);
+        let begun = std::iter::once((Event::run_begin(true), 1)).chain(said);
         assert_eq!(folded(begun), [(1, Some(4.0))]);
     }
 
+    /// The steps that were timed by the clock, and their median.
     fn clocked(seen: &[(u64, Option<u64>)]) -> Option<(u64, f64)> {
         let mut fold = Fold::default();
         fold.apply(end(1, None), None);
@@ -1105,7 +1154,7 @@ mod tests {
         let now = 1_763_650_000_000;
         // Four steps of 25 ms between two drawings of each; one draws its old step again behind the other's new one.
         let of_pair = |at: u64| [(at, at * 25), (at - 4, at * 25 + 1), (at, at * 25 + 2)];
-        let seen: Vec<_> = (2..9).flat_map(|pair| of_pair(4 * pair)).collect();
+        let seen: Vec<_> = (3..10).flat_map(|pair| of_pair(4 * pair)).collect();
         let seen: Vec<_> = seen
             .iter()
             .map(|(step, after)| (*step, Some(now + after)))

@@ -276,10 +276,10 @@ impl Follower {
         let other = self.rank.as_deref().zip(rank);
         if let Some((followed, rank)) = other.filter(|(followed, rank)| rank != followed) {
             let is_before = prefix::is_first(rank) && !prefix::is_first(followed);
-            if !is_before || self.of_training > LATEST_FIRST {
+            if !is_before || self.of_training > LATEST_FIRST || self.has_ended_two() {
                 return true;
             }
-            // What the other said of an epoch is replaced by what this one says of it.
+            // What the other said of its first epoch is replaced by what this one says of it.
             self.rank = Some(Box::from(rank));
         }
         let stamp = || stamp::read(&whole).filter(|_| self.evidence.is_some());
@@ -302,6 +302,12 @@ impl Follower {
             self.dull.clear();
         }
         self.spoken > spoken
+    }
+
+    /// Whether what was read says that two epochs are over.
+    fn has_ended_two(&self) -> bool {
+        let mut speakers = self.speakers.iter();
+        speakers.any(|speaker| speaker.fold.epochs_completed() > 1)
     }
 
     /// True where the user's own expression is the only recogniser.
@@ -343,7 +349,8 @@ impl Follower {
             if is_distinctive {
                 speaker.certain.get_or_insert(self.spoken);
             }
-            if let Some(evidence) = &mut self.evidence {
+            let evidence = self.evidence.as_mut();
+            if let Some(evidence) = evidence.filter(|_| event.says != Says::RunBegin) {
                 note(evidence, name, event.says.name(), self.line, text);
             }
             speaker.fold.apply(event, at_ms);
@@ -566,6 +573,9 @@ mod tests {
         assert_eq!(times(output), [1.5; 3]);
         let late = (1..26).map(|epoch| line(1, epoch)).chain([line(0, 1)]);
         assert_eq!(times(late.collect()), [2.5; 25]);
+        // A launcher that holds back what each rank prints.
+        let blocks = [1, 0].map(|rank| (1..4).map(|epoch| line(rank, epoch)).collect::<String>());
+        assert_eq!(times(blocks.concat()), [2.5; 3]);
     }
 
     #[test]

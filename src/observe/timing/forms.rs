@@ -13,7 +13,6 @@
 //! | `minor` | its rate counts where none of samples was printed |
 //! | `means` | the means of the last step count |
 //! | `evaluated` | figures of an evaluation: those that training has too get a prefix |
-//! | `also-plain` | figures of an evaluation count as the training's too, where that has none of the name |
 //! | `evaluates` | a line with nothing but figures of an evaluation is no step |
 //! | `last-ends`, `ends-from-0` | the last step ends its epoch; of steps that count from 0 |
 //! | `of-samples` | steps are samples |
@@ -311,14 +310,7 @@ impl Known {
             say(Event::iteration(step, of, Facts::default()));
             return say(Event::validation(event.facts));
         }
-        let plain = (form.has("also-plain") && self.seen.step.is_some()).then(|| {
-            let mut facts = event.facts.clone();
-            let is_free = |name: &str| !is_of_evaluation(name) && !self.seen.trained.has(name);
-            facts.metrics.retain(|(name, _)| is_free(name));
-            Event::figures(facts)
-        });
         say(event);
-        plain.into_iter().for_each(&mut *say);
         if per_epoch.is_some() {
             say(Event::iteration(None, per_epoch, Facts::default()));
         }

@@ -82,7 +82,7 @@ impl HfTrainer {
                 ended: Some(0),
                 ..Self::default()
             };
-            say(Event::run_begin());
+            say(Event::run_begin(true));
         } else if let Some((_, number)) = text
             .split_once("Num Epochs = ")
             .or_else(|| text.split_once("Num epochs = "))
@@ -122,6 +122,10 @@ impl HfTrainer {
             let done = finished((epoch - SHORT_OF).max(0.0), false);
             (self.over, self.runtime, self.steps, self.ended) = (false, None, None, Some(done));
             say(Event::epoch_start(done + 1, None));
+        }
+        // What comes first is of a later epoch: the first one ended unseen, or was trained before.
+        if self.last == 0.0 && epoch > 1.0 + SHORT_OF {
+            say(Event::run_begin(false));
         }
         self.last = epoch;
         // Another training, in a program that has several.
@@ -196,7 +200,7 @@ impl HfTrainer {
         }
         self.steps = Some(of);
         if bar.step == 0 {
-            return say(Event::run_begin());
+            return say(Event::run_begin(true));
         }
         self.held = Some(Event::run_step((bar.step, bar.of), bar.pace()));
         if self.known {

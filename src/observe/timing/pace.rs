@@ -26,9 +26,14 @@ pub(super) struct Pace {
     both: (f64, f64),
     /// Numbers went back: of several trainings in one output the clock says nothing.
     goes_back: bool,
+    /// The step of the last line that was behind, and how many such lines came in a row, each of a later step.
+    behind: (u64, u32),
     /// An evaluation came after the last step.
     evaluated: bool,
 }
+
+/// Lines of smaller numbers that follow each other are not of a rank that is behind, but of a training that continued at a checkpoint.
+const RESUMED: u32 = 3;
 
 /// Stated times of steps that are together so many times as long as the clock says are of something else, such as all steps since the last
 /// line, or since the start.
@@ -70,10 +75,16 @@ impl Pace {
         };
         let last = self.stepped.filter(|last| last.epoch == epoch);
         // Another rank draws its bar, a little behind; what begins again is not that far.
-        let is_behind = |last: Stepped| step < last.step && step >= last.step.div_ceil(2);
+        let is_behind = |last: Stepped| step < last.step && step > last.step / 2;
         if last.is_some_and(is_behind) {
-            return;
+            if step > self.behind.0 {
+                self.behind = (step, self.behind.1 + 1);
+            }
+            if self.behind.1 < RESUMED {
+                return;
+            }
         }
+        self.behind = (0, 0);
         self.goes_back |= last.is_some_and(|last| last.step > step);
         let is_again = last.is_some_and(|last| last.step == step);
         let last = last.filter(|last| last.step < step);

@@ -122,7 +122,7 @@ impl<'a> Read<'a> {
             .filter(|step| STEP_NAMES.contains(step))
             .unwrap_or(name);
         if scan::is_any(name, STEP_NAMES)
-            && let Some(after) = self.take_step(value, from)
+            && let Some(after) = self.take_step(name.ends_with('s'), from)
         {
             return Some(after);
         }
@@ -200,11 +200,14 @@ impl<'a> Read<'a> {
     }
 
     /// Takes the number of a step, or the time of one: `step 3/10`, `step 1,200`, `batch 0.182s`.
-    fn take_step(&mut self, value: f64, from: &'a str) -> Option<&'a str> {
+    fn take_step(&mut self, is_of_several: bool, from: &'a str) -> Option<&'a str> {
         if let Some((seconds, after)) = scan::duration(from)
-            && value.fract() != 0.0
+            && (scan::unsigned(from)?.1).starts_with(|c: char| c == '.' || c.is_alphabetic())
         {
-            self.facts.step_seconds = Some(seconds);
+            // `500 steps 12.5s` is the time of all.
+            self.facts.step_seconds = (!is_of_several)
+                .then_some(seconds)
+                .or(self.facts.step_seconds);
             return Some(after);
         }
         if let Some((step, after)) = scan::grouped_count(from)
@@ -401,5 +404,15 @@ mod tests {
             (facts.step_seconds, facts.data_seconds),
             (Some(0.182), Some(0.131))
         );
+        for text in [
+            " [10/40] loss 0.1 batch 1.0s",
+            " [10/40] loss 0.1 batch 182ms",
+        ] {
+            let read = super::read(text);
+            assert_eq!(read.step, Some((10, Some(40))), "{text}");
+            assert!(read.facts.step_seconds.is_some(), "{text}");
+        }
+        let of_all = super::read(" | 500 steps 12.5s | loss 0.5").facts;
+        assert_eq!(of_all.step_seconds, None);
     }
 }

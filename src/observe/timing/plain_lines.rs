@@ -68,6 +68,7 @@ impl Recogniser for PlainLines {
 
     fn read<'a>(&mut self, line: &Line<'a>, say: &mut dyn FnMut(Event<'a>)) {
         let headed = self.headed.take();
+        let tested = std::mem::take(&mut self.tested);
         self.begun &= bar_label::keeps_header(line.text);
         if let Some(event) = epoch_line::read(line.text) {
             if event.says == Says::EpochStart {
@@ -79,9 +80,8 @@ impl Recogniser for PlainLines {
             let event = self.settle(event);
             return say(event);
         }
-        let tested = std::mem::take(&mut self.tested);
         if let Some(event) = self.read_other(line.text, headed) {
-            self.tested = event.says == Says::Validation && event.facts.is_empty();
+            self.tested = line.text.trim().eq_ignore_ascii_case("test error:");
             say(match event.says {
                 Says::Figures if tested => of_test(event),
                 _ => event,

@@ -151,17 +151,25 @@ fn epoch_times(progress: &Progress) -> (Option<EpochTimes>, Vec<(&Epoch, f64)>) 
         is_warmup: only_warmup,
         first_seconds: first.map(|(_, _, seconds, _)| *seconds),
         left_out: progress.epochs.len() - group.len(),
-        apart_seconds: median(progress.epochs.windows(2).filter_map(apart).collect()),
+        apart_seconds: median(apart(&progress.epochs)),
         ..times
     });
     (times, group)
 }
 
-/// Seconds from the end of an epoch to that of the next; lines that were read at one go do not tell.
-fn apart(pair: &[Epoch]) -> Option<f64> {
-    let (from, to) = pair[0].ended_at_ms.zip(pair[1].ended_at_ms)?;
-    let is_next = pair[0].epoch.checked_add(1) == Some(pair[1].epoch) && !pair[1].clock_set;
-    (is_next && to > from).then(|| real(to - from) / 1e3)
+/// Seconds from the end of each epoch to that of the next; those of lines that were read at one go with others do not tell.
+fn apart(epochs: &[Epoch]) -> Vec<f64> {
+    let end = |place: Option<usize>| place.and_then(|place| epochs.get(place)?.ended_at_ms);
+    let between = |place: usize| {
+        let (from, to) = end(Some(place)).zip(end(Some(place + 1)))?;
+        let (first, second) = (&epochs[place], &epochs[place + 1]);
+        let is_next = first.epoch.checked_add(1) == Some(second.epoch) && !second.clock_set;
+        let is_alone = end(place.checked_sub(1)) != Some(from) && end(Some(place + 2)) != Some(to);
+        (is_next && is_alone && to > from).then(|| real(to - from) / 1e3)
+    };
+    (0..epochs.len().saturating_sub(1))
+        .filter_map(between)
+        .collect()
 }
 
 fn summary(source: TimeSource, group: &[(&Epoch, f64)]) -> Option<EpochTimes> {
@@ -298,6 +306,16 @@ mod tests {
             ..times
         };
         assert_eq!(near.longer_apart(), None);
+        // A buffer held back eight at a time.
+        let at_once = |epoch: u64| Epoch {
+            epoch,
+            ended_at_ms: Some(epoch.div_ceil(8) * 2400),
+            ..stated(0.3)
+        };
+        assert_eq!(
+            super::apart(&(1..41).map(at_once).collect::<Vec<_>>()),
+            [0.0; 0]
+        );
     }
 
     #[test]
