@@ -206,7 +206,8 @@ impl Follower {
         let mut lines = std::mem::take(&mut self.lines);
         lines.finish(at_ms, |piece| self.take(piece));
         for index in 0..self.speakers.len() {
-            self.listen(index, "", at_ms, |recogniser, say| recogniser.finish(say));
+            let times = (at_ms, at_ms);
+            self.listen(index, "", times, |recogniser, say| recogniser.finish(say));
         }
     }
 
@@ -287,7 +288,7 @@ impl Follower {
         let (before, spoken) = (self.of_training, self.spoken);
         let mut is_passing = true;
         for index in (0..self.speakers.len()).filter(|index| wanted & 1 << index != 0) {
-            self.listen(index, text, at_ms, |recogniser, say| {
+            self.listen(index, text, (at_ms, piece.since_ms), |recogniser, say| {
                 recogniser.read(&Line { text, redrawn }, &mut |event| {
                     is_passing &= event.says.is_passing();
                     say(event);
@@ -333,7 +334,7 @@ impl Follower {
         &mut self,
         index: usize,
         text: &'a str,
-        at_ms: Option<u64>,
+        (at_ms, since_ms): (Option<u64>, Option<u64>),
         ask: impl FnOnce(&mut dyn Recogniser, &mut dyn FnMut(Event<'a>)),
     ) {
         let speaker = &mut self.speakers[index];
@@ -353,6 +354,9 @@ impl Follower {
             if let Some(evidence) = evidence.filter(|_| event.says != Says::RunBegin) {
                 note(evidence, name, event.says.name(), self.line, text);
             }
+            // The first bar is drawn over when the first steps are done.
+            let begins = event.says == Says::RunBegin;
+            let at_ms = since_ms.filter(|_| begins).or(at_ms);
             speaker.fold.apply(event, at_ms);
         });
     }
@@ -552,6 +556,31 @@ mod tests {
     fn speaker(output: &str) -> (Option<String>, u64) {
         let progress = followed(output);
         (progress.recogniser, progress.epochs_completed)
+    }
+
+    #[test]
+    fn training_of_hugging_face_begins_when_its_bar_appears() {
+        let first = |begin: &str| {
+            let mut follower = Follower::new(None).unwrap();
+            let step = " 50%|#####     | 5/20 [00:08<00:04, 1.6s/it]\n";
+            let line =
+                |epoch: &str| format!("{{'loss': 0.5, 'learning_rate': 1e-5, 'epoch': {epoch}}}\n");
+            for (at_ms, text) in [
+                (1000, begin.to_owned()),
+                (9000, format!("\r{step}{}", line("0.5"))),
+                (13_000, line("1.0")),
+            ] {
+                follower.feed(text.as_bytes(), Some(at_ms));
+            }
+            let epochs = follower.progress().epochs;
+            (epochs.len(), epochs[0].clock_seconds)
+        };
+        // It is drawn over, and so a line, when the first steps are done.
+        assert_eq!(
+            first("\r  0%|          | 0/20 [00:00<?, ?it/s]"),
+            (1, Some(12.0))
+        );
+        assert_eq!(first(""), (1, None));
     }
 
     #[test]

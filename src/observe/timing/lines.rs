@@ -19,6 +19,8 @@ pub(super) struct Piece<'a> {
     pub(super) redrawn: bool,
     /// When it ended, in Unix milliseconds UTC.
     pub(super) at_ms: Option<u64>,
+    /// When its beginning was seen: what is drawn over may stand for a while.
+    pub(super) since_ms: Option<u64>,
     /// The number of its line, from 1.
     pub(super) line: u64,
 }
@@ -28,6 +30,8 @@ pub(super) struct Piece<'a> {
 pub(super) struct Lines {
     /// The beginning of a line whose end has not come.
     held: Vec<u8>,
+    /// When it was seen.
+    held_since_ms: Option<u64>,
     /// True where `held` ended with a carriage return: whether a line feed follows is not known yet.
     returned: bool,
     /// When that carriage return was seen.
@@ -54,13 +58,13 @@ impl Lines {
             let piece = &bytes[begin..end];
             let next = bytes.get(end + 1);
             if bytes[end] == b'\r' && next.is_none() {
-                self.hold(piece);
+                self.hold(piece, at_ms);
                 (self.returned, self.returned_at_ms) = (true, at_ms);
                 return;
             }
             let redrawn = bytes[end] != b'\n' && !(bytes[end] == b'\r' && next == Some(&b'\n'));
             if !self.held.is_empty() {
-                self.hold(piece);
+                self.hold(piece, at_ms);
                 self.release(redrawn, at_ms, &mut each);
             } else if !piece.is_empty() {
                 let bytes = &piece[..piece.len().min(MAX_LINE)];
@@ -68,13 +72,14 @@ impl Lines {
                     bytes,
                     redrawn,
                     at_ms,
+                    since_ms: at_ms,
                     line: self.ended + 1,
                 });
             }
             self.ended += u64::from(bytes[end] == b'\n');
             begin = end + 1;
         }
-        self.hold(&bytes[begin..]);
+        self.hold(&bytes[begin..], at_ms);
     }
 
     /// Takes what is held as a line.
@@ -98,7 +103,10 @@ impl Lines {
         self.returned = false;
     }
 
-    fn hold(&mut self, piece: &[u8]) {
+    fn hold(&mut self, piece: &[u8], at_ms: Option<u64>) {
+        if self.held.is_empty() {
+            self.held_since_ms = at_ms;
+        }
         let room = MAX_LINE - self.held.len();
         self.held.extend_from_slice(&piece[..piece.len().min(room)]);
     }
@@ -109,6 +117,7 @@ impl Lines {
                 bytes: &self.held,
                 redrawn,
                 at_ms,
+                since_ms: self.held_since_ms,
                 line: self.ended + 1,
             });
         }
