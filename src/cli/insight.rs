@@ -92,8 +92,7 @@ fn epoch_text(epochs: &EpochTimes) -> String {
         None if count > 1 => format!("{median} median ({count} epochs, {source})"),
         None => format!("{median} ({source})"),
     };
-    let apart = epochs.longer_apart().map(display_seconds);
-    match apart {
+    match epochs.longer_apart().map(display_seconds) {
         Some(apart) => format!("{text}; {apart} from one to the next"),
         None => text,
     }

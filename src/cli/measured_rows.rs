@@ -172,8 +172,8 @@ pub(super) fn add_ranks(nodes: &[NodeRecord], rows: &mut Rows) {
             display_seconds(most)
         ));
     }
-    let peaks = ranks.iter();
-    let peak = peaks
+    let peak = ranks
+        .iter()
         .filter_map(|rank| Some((rank.mem_peak_bytes?, rank.rank)))
         .max();
     parts.extend(peak.map(|(peak, rank)| match are_agents {

@@ -20,7 +20,7 @@ pub(super) struct Pace {
     stated: Histogram,
     clocked: Histogram,
     stepped: Option<Stepped>,
-    /// Steps that lines told of, be they timed or not.
+    /// Steps between the lines that were read, be they timed or not.
     steps: u64,
     /// Seconds of the same steps, as stated and by the clock.
     both: (f64, f64),

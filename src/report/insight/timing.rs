@@ -290,7 +290,7 @@ mod tests {
     }
 
     #[test]
-    fn time_outside_of_what_a_program_timed_is_told() {
+    fn time_outside_of_what_a_program_timed_is_shown() {
         let at = |epoch: u64, seconds: f64| Epoch {
             epoch,
             ended_at_ms: Some(epoch * 16_000),
