@@ -718,6 +718,20 @@ mod tests {
                 with("vars.lr = { values = [1], when = { opt = \"sgd\" }, otherwise = 2 }"),
                 "no parameter before it is called `opt`",
             ),
+            (
+                with("vars.lr = { values = [1, 2], with = \"opt\" }"),
+                "no parameter before it is called `opt`",
+            ),
+            (
+                with(
+                    "run.env.A = [\"1\", \"2\", \"3\"]\nvars.lr = { values = [1, 2], with = \"A\" }",
+                ),
+                "it has 2 values and `A` 3",
+            ),
+            (
+                with("vars.lr = { low = 1, high = 2, with = \"opt\" }"),
+                "`with` needs a list of values",
+            ),
         ] {
             let found = faults(&text);
             assert!(

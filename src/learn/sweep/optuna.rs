@@ -42,13 +42,14 @@ pub fn request(sweep: &Sweep, study: &Study, number: usize) -> String {
         }
         known
     });
+    let searched = sweep.space.iter().filter(|one| !one.is_bound());
     let question = json!({
         "sampler": sampler,
         // NumPy takes 32 bits; each of them depends on the sweep's seed.
         "seed": Dice::new(seed_of_trial(sweep, number)).bits() >> 32,
         "population": POPULATION,
         "metrics": 1 + u32::from(sweep.second.is_some()),
-        "space": sweep.space.iter().map(described).collect::<Vec<_>>(),
+        "space": searched.map(described).collect::<Vec<_>>(),
         "trials": trials.collect::<Vec<_>>(),
     });
     format!("{question}\n")
@@ -184,11 +185,12 @@ mod tests {
     use crate::learn::bench::{Entry, Lines, Slot};
     use crate::learn::sweep::{Note, Outcome, parse};
 
-    const JOB: &str = "[run]\ncommand = ['train', '{{a}}{{b}}{{c}}{{d}}{{e}}']\n[sweep]\nmetric = 'loss'\nmode = 'max'\n\
+    const JOB: &str = "[run]\ncommand = ['train', '{{a}}{{b}}{{c}}{{d}}{{e}}{{f}}']\n[sweep]\nmetric = 'loss'\nmode = 'max'\n\
                        sampler = 'optuna:cmaes'\n[sweep.space]\nvars.a = { low = 0.001, high = 1.0, log = true }\n\
                        vars.b = { low = 1, high = 8, step = 3 }\nvars.c = ['sgd', 'adam']\n\
                        vars.d = { low = 4, high = 64, log = true, step = 4 }\n\
-                       vars.e = { values = [1, 1.0, true], when = { c = 'adam' }, otherwise = 7 }\n";
+                       vars.e = { values = [1, 1.0, true], when = { c = 'adam' }, otherwise = 7 }\n\
+                       vars.f = { values = [3, 3], with = 'c' }\n";
 
     fn sweep() -> Sweep {
         parse(JOB, "stem").expect("valid")

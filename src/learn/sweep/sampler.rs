@@ -314,7 +314,8 @@ mod tests {
     #[test]
     fn parameters_without_their_condition_have_the_other_value() {
         let sweep = sweep(
-            "sampler = \"random\"\n[sweep.space]\nvars.x = [\"sgd\", \"adam\"]\nvars.y = { low = 0.5, high = 0.9, when = { x = \"sgd\" }, otherwise = 0 }\n",
+            "sampler = \"random\"\n[sweep.space]\nvars.x = [\"sgd\", \"adam\"]\nvars.y = { low = 0.5, high = 0.9, when = { x = \"sgd\" }, otherwise = 0 }\n\
+             run.env.Z = { values = [\"first\", \"second\"], with = \"x\" }\n",
         );
         let mut sampler = Sampler::new(&sweep);
         let mut seen = [0, 0];
@@ -322,6 +323,7 @@ mod tests {
             let values = sampler.propose(trial).expect("no grid");
             let is_sgd = values.0["vars.x"].as_str() == Some("sgd");
             assert_eq!(values.0["vars.y"] == Value::Integer(0), !is_sgd);
+            assert_eq!(values.0["run.env.Z"].as_str() == Some("first"), is_sgd);
             seen[usize::from(is_sgd)] += 1;
         }
         assert!(seen.iter().all(|count| *count > 5), "{seen:?}");

@@ -9,6 +9,7 @@ use toml::{Spanned, Table, Value};
 
 use super::MOST_PARAMETERS;
 use crate::foundation::diagnostic::Problem;
+use crate::foundation::units::counted;
 use crate::learn::bench::{path_of, plain, shown};
 
 /// Values of a choice at most, and of a grid's parameter.
@@ -41,6 +42,15 @@ pub enum Kind {
     Choice(Vec<Value>),
 }
 
+/// How the value of a parameter follows from that of one before it, which is named first.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Follows {
+    /// It is searched only where the other one has a value, as text; else it has the last.
+    When(String, String, Value),
+    /// It is not searched: to each value of the other one, as text, it has one.
+    With(String, Vec<(String, Value)>),
+}
+
 /// One parameter.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Parameter {
@@ -52,8 +62,8 @@ pub struct Parameter {
     pub kind: Kind,
     /// How many values a grid has of it; `None`: all of them.
     pub points: Option<u32>,
-    /// It is searched only where another one has a value, as text; else it has the last.
-    pub when: Option<(String, String, Value)>,
+    /// How its value follows from that of another one.
+    pub follows: Option<Follows>,
     pub(super) path: Vec<String>,
     pub(super) span: Range<usize>,
 }
@@ -82,15 +92,20 @@ impl Values {
                 Kind::Choice(values) => values.clone(),
                 _ => vec![parameter.at(1.0 - f64::EPSILON)],
             };
-            values.extend(
-                parameter
-                    .when
-                    .iter()
-                    .map(|(.., otherwise)| otherwise.clone()),
-            );
+            match &parameter.follows {
+                Some(Follows::When(.., otherwise)) => values.push(otherwise.clone()),
+                // Its values are checked with those that they belong to.
+                Some(Follows::With(..)) => continue,
+                None => {}
+            }
+            let bound = space.iter().filter(|other| other.is_bound());
             all.extend(values.into_iter().map(|value| {
                 let mut one = lowest.clone();
                 one.0.insert(parameter.name.clone(), value);
+                for other in bound.clone() {
+                    let value = other.otherwise(&one).cloned();
+                    one.0.extend(value.map(|value| (other.name.clone(), value)));
+                }
                 one
             }));
         }
@@ -187,18 +202,31 @@ impl Parameter {
         Some(part.clamp(0.0, 1.0 - f64::EPSILON))
     }
 
-    /// The value that it has where it is not searched, because its condition does not hold.
+    /// Whether each of its values belongs to one of another parameter.
+    pub(super) fn is_bound(&self) -> bool {
+        matches!(self.follows, Some(Follows::With(..)))
+    }
+
+    /// The value that it has where it is not searched: its condition does not hold, or it is bound.
     pub(super) fn otherwise(&self, values: &Values) -> Option<&Value> {
-        let (other, wanted, otherwise) = self.when.as_ref()?;
-        (values.text(other).as_ref() != Some(wanted)).then_some(otherwise)
+        match self.follows.as_ref()? {
+            Follows::When(other, wanted, otherwise) => {
+                (values.text(other).as_ref() != Some(wanted)).then_some(otherwise)
+            }
+            Follows::With(other, all) => {
+                let theirs = values.text(other)?;
+                let own = all.iter().find(|(known, _)| *known == theirs);
+                own.map(|(_, value)| value)
+            }
+        }
     }
 
     /// Where the value that a trial has is; `None`: it is not one of those that are searched.
     #[must_use]
     pub fn part_of_trial(&self, values: &Values) -> Option<f64> {
         match self.otherwise(values) {
-            Some(_) => None,
-            None => self.part_of(values.get(&self.name)?),
+            Some(_) if !self.is_bound() => None,
+            _ => self.part_of(values.get(&self.name)?),
         }
     }
 
@@ -432,6 +460,15 @@ fn parameter(name: &str, value: &Spanned<DeValue<'_>>) -> Result<Parameter, Prob
     let when = condition(when, otherwise).map_err(|why| {
         Problem::of_file(why).hinted("write when = { optimizer = \"sgd\" }, otherwise = 0.0")
     })?;
+    let with = binding(&mut table).map_err(|why| {
+        Problem::of_file(why).hinted("write { values = [1, 2, 4], with = \"micro\" }")
+    })?;
+    let follows = match (when, with) {
+        (Some(_), Some(_)) => {
+            return Err(fault("`when` and `with` exclude each other".to_owned()));
+        }
+        (when, with) => when.or(with),
+    };
     let kind = kind(&mut table).map_err(fault)?;
     if let Some(key) = table.keys().next() {
         return Err(fault(format!("unknown key `{key}`")));
@@ -441,16 +478,36 @@ fn parameter(name: &str, value: &Spanned<DeValue<'_>>) -> Result<Parameter, Prob
         name: name.to_owned(),
         kind,
         points,
-        when,
+        follows,
         path,
         span: 0..0,
     })
 }
 
-type Condition = (String, String, Value);
+/// `{ values = [1, 2, 4], with = "micro" }`: as yet without the values of the other parameter. A value may occur twice.
+fn binding(table: &mut Table) -> Result<Option<Follows>, String> {
+    let Some(with) = table.remove("with") else {
+        return Ok(None);
+    };
+    let Value::String(with) = with else {
+        return Err("`with` names a parameter".to_owned());
+    };
+    let Some(Value::Array(values)) = table.get_mut("values") else {
+        return Err("`with` needs a list of values".to_owned());
+    };
+    let own = values.iter().map(|value| (String::new(), value.clone()));
+    let own = Follows::With(with, own.collect());
+    let mut seen: Vec<Value> = Vec::new();
+    values.retain(|value| {
+        let is_new = !seen.contains(value);
+        seen.push(value.clone());
+        is_new
+    });
+    Ok(Some(own))
+}
 
 /// `{ optimizer = "sgd" }`: the other parameter and its value as text.
-fn condition(when: Option<Value>, otherwise: Option<Value>) -> Result<Option<Condition>, String> {
+fn condition(when: Option<Value>, otherwise: Option<Value>) -> Result<Option<Follows>, String> {
     match (when, otherwise) {
         (None, None) => Ok(None),
         (Some(Value::Table(_)), Some(otherwise)) if !is_plain(&otherwise) => {
@@ -460,7 +517,7 @@ fn condition(when: Option<Value>, otherwise: Option<Value>) -> Result<Option<Con
             let mut pairs = when.into_iter();
             Ok(pairs
                 .next()
-                .map(|(name, value)| (name, shown(&value), otherwise)))
+                .map(|(name, value)| Follows::When(name, shown(&value), otherwise)))
         }
         (Some(Value::Table(when)), Some(_)) => {
             Err(format!("`when` names one parameter, not {}", when.len()))
@@ -556,27 +613,40 @@ fn kind(table: &mut Table) -> Result<Kind, String> {
     Ok(kind)
 }
 
-/// Conditions name parameters that come before and have few values.
+/// What follows names parameters that come before and have few values.
 fn conditions(parameters: &mut [Parameter], problems: &mut Vec<Problem>) {
     for at in 0..parameters.len() {
         let (before, from) = parameters.split_at_mut(at);
         let Some(parameter) = from.first_mut() else {
             continue;
         };
-        let Some((name, value, _)) = &mut parameter.when else {
+        let Some(follows) = &mut parameter.follows else {
             continue;
         };
+        let (Follows::When(name, ..) | Follows::With(name, _)) = follows;
+        let name = name.clone();
         let other = before
             .iter()
-            .find(|other| other.name == *name || other.short == *name);
-        let why = match other.map(|other| &other.kind) {
-            None => Some(format!("no parameter before it is called `{name}`")),
-            Some(Kind::Choice(values)) if !values.iter().any(|known| shown(known) == *value) => {
-                Some(format!("`{name}` has no value `{value}`"))
+            .find(|other| other.name == name || other.short == name);
+        let why = match (other.map(|other| &other.kind), &mut *follows) {
+            (None, _) => Some(format!("no parameter before it is called `{name}`")),
+            (Some(Kind::Choice(values)), Follows::When(_, value, _)) => {
+                let has_it = values.iter().any(|known| shown(known) == *value);
+                (!has_it).then(|| format!("`{name}` has no value `{value}`"))
             }
-            Some(Kind::Choice(_)) => None,
-            Some(_) => Some(format!(
-                "`{name}` is a range; a condition names a parameter with a list of values"
+            (Some(Kind::Choice(values)), Follows::With(_, own)) if values.len() == own.len() => {
+                for (known, (theirs, _)) in values.iter().zip(own) {
+                    *theirs = shown(known);
+                }
+                None
+            }
+            (Some(Kind::Choice(values)), Follows::With(_, own)) => Some(format!(
+                "it has {} and `{name}` {}; with each value of the other belongs one of its own",
+                counted(own.len() as u64, "value"),
+                values.len()
+            )),
+            (Some(_), _) => Some(format!(
+                "`{name}` is a range, and must be a parameter with a list of values"
             )),
         };
         match (why, other) {
@@ -584,7 +654,10 @@ fn conditions(parameters: &mut [Parameter], problems: &mut Vec<Problem>) {
                 let message = format!("`sweep.space.{}`: {why}", parameter.name);
                 problems.push(Problem::at(parameter.span.clone(), message));
             }
-            (None, Some(other)) => name.clone_from(&other.name),
+            (None, Some(other)) => {
+                let (Follows::When(name, ..) | Follows::With(name, _)) = follows;
+                name.clone_from(&other.name);
+            }
             (None, None) => {}
         }
     }

@@ -10,12 +10,12 @@ use super::MOST_TRIALS;
 use super::document::{
     EPOCH_SECONDS, Metric, STEP_SECONDS, SamplerKind, StopRule, Sweep, parse, unused,
 };
-use super::space::{self, Kind, Parameter, Values};
+use super::space::{self, Follows, Kind, Parameter, Values};
 use super::tune::Tune;
 use crate::foundation::diagnostic::{Problem, sort_problems};
 use crate::foundation::toml_reader::{Fields, parse_document, syntax_problem};
 use crate::image::choice::compilers_of;
-use crate::learn::bench::{Document, MOST_JOBS, VARS, base_name, gather, named};
+use crate::learn::bench::{Document, MOST_JOBS, VARS, base_name, gather, named, shown};
 
 /// Trials where the file gives no number; a grid that is not larger is run whole.
 const USUAL_TRIALS: u32 = 20;
@@ -31,8 +31,10 @@ const MAY_DIFFER: &str =
 /// What decides how many samples a step has.
 const OF_BATCH: &str = "workload.batch_size, run.launcher, resources.nodes, resources.spares, resources.tasks, \
                         resources.tasks_per_node, resources.gpus_per_node, resources.gpus_per_task";
-/// Parts of names of arguments and variables that change what a training computes.
-const OF_RESULT: &str = "batch, batchsize, bs, accum, accumulate, accumulation, microbatch, lr, learning, \
+/// Parts of names of arguments whose product is the global batch.
+const OF_STEP: &str = "batch, batchsize, bs, accum, accumulate, accumulation, microbatch, micro";
+/// Parts of names of other arguments and variables that change what a training computes.
+const OF_RESULT: &str = "lr, learning, \
                          seed, epoch, epochs, steps, iterations, samples, subset, limit, resolution, optimizer, momentum, decay, dropout, \
                          precision, amp, fp16, bf16, dtype";
 
@@ -123,8 +125,17 @@ fn read(
     faults.extend(
         space
             .iter()
-            .filter_map(|parameter| refusal(parameter, &base)),
+            .filter_map(|parameter| refusal(parameter, &space, &base)),
     );
+    let of_batch = space.iter().find(|one| keeps_batch(one, &space));
+    if let Some(one) = of_batch.filter(|_| steps.is_some()) {
+        let message = format!(
+            "`tune.steps` compares steps, and `{}` changes how many samples one has",
+            one.name
+        );
+        let problem = Problem::at(fields.span("steps"), message);
+        faults.push(problem.hinted("compare epochs: tune.epochs = 4"));
+    }
     not_tuned(&base, &mut faults);
     let baseline = baseline(&space, &base, &mut faults);
     let name = name
@@ -183,7 +194,7 @@ fn usual_space(
         short: name.rsplit('.').next().unwrap_or(name).to_owned(),
         kind: Kind::Choice(values),
         points: None,
-        when: None,
+        follows: None,
         path: name.split('.').map(str::to_owned).collect(),
         span: span.clone(),
     };
@@ -235,7 +246,7 @@ fn usual_compilers(base: &Document) -> Option<Vec<Value>> {
 }
 
 /// Why a parameter is not searched.
-fn refusal(parameter: &Parameter, base: &Document) -> Option<Problem> {
+fn refusal(parameter: &Parameter, space: &[Parameter], base: &Document) -> Option<Problem> {
     let fault = |why: String, hint: String| {
         let message = format!("`tune.space.{}` {why}", parameter.name);
         Some(Problem::at(parameter.span.clone(), message).hinted(hint))
@@ -253,16 +264,42 @@ fn refusal(parameter: &Parameter, base: &Document) -> Option<Problem> {
         return fault(why.to_owned(), hint);
     }
     let names = std::iter::once(parameter.short.clone()).chain(uses(parameter, base));
-    let of_result = |name: &String| {
+    let has = |name: &String, words| {
         let name = name.to_ascii_lowercase();
         let mut parts = name.split(|c: char| !c.is_ascii_alphanumeric());
-        parts.any(|part| is_among(OF_RESULT, part))
+        parts.any(|part| is_among(words, part))
+    };
+    let of_result = |name: &String| match has(name, OF_STEP) {
+        true => !keeps_batch(parameter, space),
+        false => has(name, OF_RESULT),
     };
     let name = { names }.find(of_result)?;
+    let hint = match has(&name, OF_STEP) {
+        true => "keep the global batch: vars.micro = [64, 32], vars.accumulate = { values = [1, 2], with = \"micro\" }".to_owned(),
+        false => sweep,
+    };
     fault(
         format!("sets `{name}`, which changes the result of the training"),
-        sweep,
+        hint,
     )
+}
+
+/// Whether it is one of two numbers that are searched together and have the same product in each trial: samples of a step, and steps
+/// whose gradients are accumulated.
+fn keeps_batch(parameter: &Parameter, space: &[Parameter]) -> bool {
+    let of_pair = |one: &Parameter| {
+        let Some(Follows::With(other, values)) = &one.follows else {
+            return false;
+        };
+        let product = |(theirs, own): &(String, Value)| {
+            let own: i64 = shown(own).parse().ok()?;
+            own.checked_mul(theirs.parse().ok()?)
+        };
+        let products: BTreeSet<Option<i64>> = values.iter().map(product).collect();
+        let is_meant = [&one.name, other].contains(&&parameter.name);
+        is_meant && products.len() == 1 && !products.contains(&None)
+    };
+    space.iter().any(of_pair)
 }
 
 /// The options and variables into which a variable goes: `--workers` of `--workers={{n}}` and of `--workers {{n}}`.
@@ -530,6 +567,33 @@ mod tests {
                 "Some(4) `tune.space.vars.n` must be a list whose first value is the one that you use now"
             ]
         );
+    }
+
+    #[test]
+    fn the_samples_of_a_step_are_searched_where_the_global_batch_stays() {
+        let job = "[run]\ncommand = [\"train\", \"--micro-batch\", \"{{micro}}\", \"--gradient_accumulation_steps\", \"{{n}}\"]\n";
+        let space =
+            |n: &str| format!("{job}[tune.space]\nvars.micro = [64, 32, 16]\nvars.n = {n}\n");
+        let sweep = tuned(&space("{ values = [1, 2, 4], with = \"micro\" }"));
+        let mut sampler = Sampler::new(&sweep);
+        let pair = |values: Values| ["vars.micro", "vars.n"].map(|name| values.text(name));
+        let pairs: Vec<[Option<String>; 2]> = (0..9)
+            .map_while(|number| sampler.propose(number).map(pair))
+            .collect();
+        let expected = [["64", "1"], ["32", "2"], ["16", "4"]];
+        assert_eq!(
+            pairs,
+            expected.map(|pair| pair.map(|one| Some(one.to_owned())))
+        );
+        for n in ["[1, 2, 4]", "{ values = [1, 2, 3], with = \"micro\" }"] {
+            let found = faults(&space(n));
+            assert_eq!(found.len(), 2, "{n}: {found:?}");
+        }
+        let by_steps = format!(
+            "{}[tune]\nsteps = 9\n",
+            space("{ values = [1, 2, 4], with = \"micro\" }")
+        );
+        assert!(faults(&by_steps)[0].contains("`tune.steps` compares steps"));
     }
 
     #[test]
