@@ -6,7 +6,7 @@
 use super::PlannedResources;
 use super::decisions::Resolver;
 use super::forecast_text::{self, whole_bytes};
-use super::similar_runs::{Ladder, Needed};
+use super::similar_runs::{Ladder, Needed, Numbers};
 use super::site_check::wanted;
 use crate::config::site::{self, NodeType, Queue, SiteModel, Wanted};
 use crate::foundation::units::{Bytes, Walltime, display_seconds};
@@ -253,10 +253,10 @@ fn share(resources: &PlannedResources, place: &Place, nearest: &str) -> Settled<
 
 /// What a limit rests on: `same script, same arguments: 4 runs, the longest took 5 min 35 s`.
 fn basis_text(needed: &Needed, most: &str, shown: impl Fn(f64) -> String) -> String {
-    let numbers = if needed.same_numbers {
-        "same arguments"
-    } else {
-        "numbers within those that ran"
+    let numbers = match needed.numbers {
+        Numbers::Same => "same arguments",
+        Numbers::NoLarger => "numbers within those that ran, with no more epochs, steps or samples",
+        Numbers::Around => "numbers within those that ran",
     };
     let runs = forecast_text::count(needed.runs as u64, "run");
     let mut words = format!(

@@ -27,10 +27,21 @@ pub(super) struct Needed {
     pub(super) longest: f64,
     /// The least that the job is taken to need: scaled up, where the job is larger, and beyond what cut a run off.
     pub(super) at_least: f64,
-    /// Whether all of them had the job's own numbers.
-    pub(super) same_numbers: bool,
+    /// What they had of the job's numbers.
+    pub(super) numbers: Numbers,
     /// How many of them were cut off by the limit in question.
     pub(super) cut_off: usize,
+}
+
+/// How near the numbers of some runs are to the job's, the nearest first.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(super) enum Numbers {
+    /// The same.
+    Same,
+    /// Around them, with no more epochs, steps or samples than the job.
+    NoLarger,
+    /// Around them.
+    Around,
 }
 
 /// The runs of a job's program.
@@ -83,7 +94,7 @@ impl<'a> Ladder<'a> {
             }
         }
         ladder.unlike = ladder.unlike_numbers();
-        if let Some(beyond) = ladder.beyond() {
+        if let Some(beyond) = number_beyond(ladder.job, &ladder.same) {
             ladder.same.clear();
             ladder.lack = Some(beyond);
         }
@@ -104,29 +115,6 @@ impl<'a> Ladder<'a> {
             (!is_within).then_some(Unlike { name, asked, ran })
         });
         unlike.collect()
-    }
-
-    /// The number of the job that no run of the first rung that completed speaks for, in words.
-    fn beyond(&self) -> Option<String> {
-        let completed = || {
-            self.same
-                .iter()
-                .filter(|past| past.state == JobState::Completed)
-        };
-        completed().next()?;
-        self.job.numbers.iter().find_map(|(name, asked)| {
-            let ran = completed().filter_map(|past| past.identity.numbers.get(name));
-            let (low, high) = range(ran.copied()).unwrap_or((f64::INFINITY, f64::NEG_INFINITY));
-            if (low..=high).contains(asked) {
-                return None;
-            }
-            let ran = if low == high {
-                format!("{low}")
-            } else {
-                format!("{low} to {high}")
-            };
-            Some(format!("{name} is {asked} where {ran} ran"))
-        })
     }
 
     /// What the runs of the first rung took, in seconds, where they are enough.
@@ -152,9 +140,12 @@ impl<'a> Ladder<'a> {
         beyond: impl Fn(&Past) -> Option<f64>,
         scales: bool,
     ) -> Option<Needed> {
-        let counted = |same_numbers: bool| -> Vec<(&Past, f64)> {
-            let of_numbers =
-                |past: &&&Past| !same_numbers || past.identity.numbers == self.job.numbers;
+        let counted = |numbers: Numbers| -> Vec<(&Past, f64)> {
+            let of_numbers = |past: &&&Past| match numbers {
+                Numbers::Same => past.identity.numbers == self.job.numbers,
+                Numbers::NoLarger => is_no_larger(&past.identity, self.job),
+                Numbers::Around => true,
+            };
             let runs = self.same.iter().filter(of_numbers);
             runs.filter_map(|past| Some((*past, measured(past)?)))
                 .collect()
@@ -168,9 +159,15 @@ impl<'a> Ladder<'a> {
                     .iter()
                     .any(|(past, _)| past.state == JobState::Completed)
         };
-        let equal = Some(counted(true)).filter(is_enough);
-        let same_numbers = equal.is_some();
-        let runs = equal.or_else(|| Some(counted(false)).filter(is_enough))?;
+        let is_around = |runs: &[(&Past, f64)]| {
+            let runs: Vec<&Past> = runs.iter().map(|(past, _)| *past).collect();
+            number_beyond(self.job, &runs).is_none()
+        };
+        let nearest = [Numbers::Same, Numbers::NoLarger, Numbers::Around];
+        let nearest = nearest.map(|numbers| (numbers, counted(numbers)));
+        let is_usable =
+            |(_, runs): &(Numbers, Vec<(&Past, f64)>)| is_enough(runs) && is_around(runs);
+        let (numbers, runs) = nearest.into_iter().find(is_usable)?;
         let at_least = runs.iter().map(|(past, measured)| {
             let scale = if scales {
                 scale(&past.identity, self.job)
@@ -186,7 +183,7 @@ impl<'a> Ladder<'a> {
                 .map(|(_, measured)| *measured)
                 .fold(0.0, f64::max),
             at_least: at_least.fold(0.0, f64::max),
-            same_numbers,
+            numbers,
             cut_off: runs
                 .iter()
                 .filter(|(past, _)| beyond(past).is_some())
@@ -258,6 +255,37 @@ fn range(mut numbers: impl Iterator<Item = f64>) -> Option<(f64, f64)> {
     Some(numbers.fold((first, first), |(low, high), next| {
         (low.min(next), high.max(next))
     }))
+}
+
+/// The number of a job that no completed one of some runs speaks for, in words.
+fn number_beyond(job: &Identity, runs: &[&Past]) -> Option<String> {
+    let completed = || {
+        let is_over = |past: &&&Past| past.state == JobState::Completed;
+        runs.iter().filter(is_over)
+    };
+    completed().next()?;
+    job.numbers.iter().find_map(|(name, asked)| {
+        let ran = completed().filter_map(|past| past.identity.numbers.get(name));
+        let (low, high) = range(ran.copied()).unwrap_or((f64::INFINITY, f64::NEG_INFINITY));
+        if (low..=high).contains(asked) {
+            return None;
+        }
+        let ran = if low == high {
+            format!("{low}")
+        } else {
+            format!("{low} to {high}")
+        };
+        Some(format!("{name} is {asked} where {ran} ran"))
+    })
+}
+
+/// Whether a run had no more epochs, steps and samples than the job has.
+fn is_no_larger(past: &Identity, job: &Identity) -> bool {
+    let amounts = job
+        .numbers
+        .iter()
+        .filter(|(name, _)| Amount::of(name).is_some());
+    { amounts }.all(|(name, asked)| past.numbers.get(name).is_some_and(|ran| ran <= asked))
 }
 
 /// What a run with the same arguments lacks to tell what the job needs.

@@ -1,5 +1,6 @@
 //! Optuna itself, in the Python that `DLRUN_TEST_OPTUNA_PYTHON` names; it has cmaes, and scipy and torch for the Gaussian process.
 
+use std::collections::BTreeSet;
 use std::fs;
 use std::io::{BufRead, BufReader, Write};
 use std::path::PathBuf;
@@ -10,6 +11,7 @@ use dlrun::learn::sweep::{Note, Outcome, Sampler, Study, Sweep, Values, answer, 
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 
+use crate::slurm_real::cluster::{MORTAL_NODE, User, until};
 use crate::support::{TestEnv, wait_for, wait_for_some};
 
 const PROGRAM: &str = include_str!("../../src/app/study/optuna.py");
@@ -273,4 +275,45 @@ fn a_sweep_by_optuna_survives_kills_of_either_side_with_the_same_trials() {
     for sampler in ["optuna", "optuna:gp", "optuna:cmaes"] {
         assert_eq!(values(true, sampler), values(false, sampler), "{sampler}");
     }
+}
+
+#[test]
+#[ignore = "needs Optuna and slurmctld: DLRUN_TEST_OPTUNA_PYTHON, DLRUN_TEST_SLURM_CONF"]
+fn optuna_proposes_the_jobs_of_a_cluster_and_is_killed() {
+    let mut user = User::new();
+    user.set("DLRUN_OPTUNA__PYTHON", &optuna_python().to_string_lossy());
+    let program = "sleep 0.5; echo \"Epoch 1/1 - 0.5s - loss: $1\"";
+    let sweep = format!(
+        "[run]\ncommand = ['sh', '-c', '{program}', 'sh', '{{{{x}}}}']\n\
+         [resources]\nwalltime = '5m'\nexclude = '{MORTAL_NODE}'\n\
+         [sweep]\nname = 'proposed'\nmetric = 'loss'\nmode = 'min'\ntrials = 8\nmax_jobs = 3\nsampler = 'optuna'\n\
+         [sweep.space]\nvars.x = {{ low = 0.0, high = 11.0 }}\n"
+    );
+    let file = user.write("proposed.toml", &sweep);
+    let words = ["--json", "sweep", "run", "--scheduler", "slurm"];
+    let mut started = user
+        .command(user.binary())
+        .args(words)
+        .arg(&file)
+        .spawn()
+        .expect("it starts");
+    let dir = user.state_dir().join("sweeps/proposed");
+    let begun = || {
+        let journal = fs::read_to_string(dir.join("journal.jsonl")).unwrap_or_default();
+        journal.matches("\"begun\"").count()
+    };
+    until("trials", 120, || (begun() >= 3).then_some(()));
+    let lock = fs::read_to_string(dir.join("lock")).expect("a lock");
+    let owner = lock.split(' ').next().and_then(|pid| pid.parse().ok());
+    kill(Pid::from_raw(owner.expect("a process")), Signal::SIGKILL).expect("it runs");
+    let _ = started.wait();
+    let words = [&words.map(AsRef::as_ref)[..], &[file.as_os_str()]].concat();
+    let result = user.dlrun(&words).result();
+    let trials = result["trials"].as_array().expect("a list");
+    let values = trials.iter().map(|trial| &trial["outcome"]["value"]);
+    assert!({ values }.all(serde_json::Value::is_f64), "{result}");
+    let runs = trials.iter().filter_map(|trial| trial["run_id"].as_str());
+    let runs: BTreeSet<&str> = runs.collect();
+    assert_eq!((trials.len(), runs.len()), (8, 8), "{result}");
+    assert!(result["optuna"].to_string().contains('.'), "{result}");
 }

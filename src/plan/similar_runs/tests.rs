@@ -349,6 +349,32 @@ fn numbers_within_the_range_are_scaled_up_and_never_down() {
 }
 
 #[test]
+fn longer_runs_do_not_count_where_shorter_ones_are_enough() {
+    let of = |epochs, batch: f64| {
+        let mut job = job(epochs);
+        let _ = job.numbers.insert("batch".to_owned(), batch);
+        job
+    };
+    let mut runs = vec![
+        past(of(27.0, 16.0), 270.0, DONE),
+        past(of(3.0, 16.0), 30.0, DONE),
+    ];
+    assert_eq!(at_least(&of(3.0, 32.0), runs.clone()), None, "32 never ran");
+    runs.push(past(of(27.0, 64.0), 260.0, DONE));
+    let asked = of(3.0, 32.0);
+    assert_eq!(
+        at_least(&asked, runs.clone()),
+        Some(270.0),
+        "of 3 epochs 16 alone ran"
+    );
+    runs.push(past(of(3.0, 64.0), 35.0, DONE));
+    assert_eq!(at_least(&asked, runs.clone()), Some(35.0));
+    let history = history(runs);
+    let needed = ladder(&asked, &history).seconds().expect("enough");
+    assert_eq!(needed.numbers, Numbers::NoLarger);
+}
+
+#[test]
 fn what_was_cut_off_raises_what_comes_next() {
     let cut = |limit: u64| {
         let mut identity = job(5.0);

@@ -297,3 +297,93 @@ if [ -e "$(dirname "$DLRUN_EVENTS")/stop" ]; then echo saved; exit 0; fi; done"#
         assert!(output.ends_with("saved\n"), "{output}");
     }
 }
+
+/// As docs/events.md says: rank 0 asks, and sends its answer to the others.
+#[test]
+#[ignore = "needs slurmctld: run tests/run"]
+fn ranks_of_two_nodes_end_together_when_their_trial_is_asked_to_stop() {
+    let user = User::new();
+    let program = r#"said="said-$SLURM_JOB_ID"
+for e in $(seq 40); do sleep 0.3
+if [ "$SLURM_PROCID" = 0 ]; then
+    if [ -e "$(dirname "$DLRUN_EVENTS")/stop" ]; then echo stop; else echo train; fi >"$said.new"; mv "$said.new" "$said.$e"
+    echo "Epoch $e/40 - loss: $1.0"
+fi
+until [ -e "$said.$e" ]; do sleep 0.05; done
+if [ "$(cat "$said.$e")" = stop ]; then echo "rank $SLURM_PROCID saved"; exit 0; fi; done"#;
+    let _ = user.write("step.sh", program);
+    let sweep = format!(
+        "[run]\ncommand = ['sh', 'step.sh', '{{{{x}}}}']\nlauncher = 'mpi'\n[resources]\nwalltime = '5m'\nexclude = '{}'\n\
+         nodes = 2\ntasks_per_node = 1\n\
+         [sweep]\nname = 'ranks'\nmetric = 'loss'\nmode = 'min'\nsampler = 'grid'\nstop = 'asha'\n\
+         stop_wait = '10m'\n[sweep.space]\nvars.x = [1, 2]\n",
+        super::MORTAL_NODE
+    );
+    let file = user.write("ranks.toml", &sweep);
+    let words = ["--json", "sweep", "run", "--scheduler", "slurm"].map(AsRef::as_ref);
+    let result = user
+        .dlrun(&[&words[..], &[file.as_os_str()]].concat())
+        .result();
+    let trials = result["trials"].as_array().expect("a list");
+    let of_two = trials.iter().find(|trial| trial["values"]["vars.x"] == 2);
+    let of_two = of_two.expect("a trial");
+    assert_eq!(of_two["outcome"]["state"], "completed", "{result}");
+    assert!(of_two["outcome"]["stopped_at"].is_u64(), "{result}");
+    let run = of_two["run_id"].as_str().expect("an id");
+    let output = user.dlrun(&["logs", run]).ok();
+    for rank in ["rank 0 saved", "rank 1 saved"] {
+        assert!(output.contains(rank), "{output}");
+    }
+}
+
+/// A trial's job has the time of the epochs that it is given, once runs with as many are known.
+#[test]
+#[ignore = "needs slurmctld: run tests/run"]
+fn the_time_limit_of_a_start_is_that_of_its_epochs() {
+    let user = User::new();
+    // Its log says what an epoch takes; the record has the wall time.
+    let program = RESUMED.replace("sleep 0.2", "sleep 0.1");
+    let _ = user.write("step.sh", &program);
+    let limits = |name: &str| -> Vec<(u64, String)> {
+        let sweep = format!(
+            "[run]\ncommand = ['sh', 'step.sh', '{{{{x}}}}', '{{{{epochs}}}}', '{{{{trial}}}}']\n\
+             [workload]\nmodel = 'stepper'\nepochs = 9\n[resume]\ncheckpoints = ['ckpt/{{{{trial}}}}/*']\n\
+             [resources]\nwalltime = 'auto'\ncpus_per_task = 1\nexclude = '{}'\n\
+             [sweep]\nname = '{name}'\nmetric = 'loss'\nmode = 'min'\nsampler = 'grid'\nmax_jobs = 3\nstop = 'promotion'\n\
+             first_epoch = 3\n[sweep.space]\nvars.x = [1, 2, 3]\n",
+            super::MORTAL_NODE
+        );
+        let file = user.write(&format!("{name}.toml"), &sweep);
+        let _ = fs::remove_dir_all(user.path("ckpt"));
+        let words = ["--json", "sweep", "run", "--scheduler", "slurm"].map(AsRef::as_ref);
+        let _ = user
+            .dlrun(&[&words[..], &[file.as_os_str()]].concat())
+            .result();
+        let runs = fs::read_dir(user.state_dir().join("runs")).expect("a directory");
+        let of_plan = |run: fs::DirEntry| {
+            let plan = fs::read(run.path().join("plan.json")).ok()?;
+            let plan: Value = serde_json::from_slice(&plan).expect("JSON");
+            let decisions = plan["decisions"].as_array().expect("a list");
+            let limit = decisions.iter().find(|one| one["what"] == "walltime")?;
+            let why = limit["why"].as_str()?.to_owned();
+            let is_own = plan["name"].as_str()?.starts_with(name);
+            is_own.then_some((plan["workload"]["epochs"].as_u64()?, why))
+        };
+        runs.flatten().filter_map(of_plan).collect()
+    };
+    let unknown = limits("first");
+    assert!(
+        unknown.iter().any(|(epochs, ..)| *epochs == 9),
+        "{unknown:?}"
+    );
+    let known = limits("second");
+    let of_three = known.iter().filter(|(epochs, ..)| *epochs == 3);
+    let of_three: Vec<_> = of_three.collect();
+    assert_eq!(of_three.len(), 3, "{known:?}");
+    for (_, why) in of_three {
+        assert!(
+            why.contains("with no more epochs, steps or samples: "),
+            "{known:?}"
+        );
+    }
+}
