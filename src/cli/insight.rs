@@ -92,8 +92,12 @@ fn epoch_text(epochs: &EpochTimes) -> String {
         None if count > 1 => format!("{median} median ({count} epochs, {source})"),
         None => format!("{median} ({source})"),
     };
-    match epochs.longer_apart().map(display_seconds) {
+    let text = match epochs.longer_apart().map(display_seconds) {
         Some(apart) => format!("{text}; {apart} from one to the next"),
+        None => text,
+    };
+    match epochs.before_seconds.map(display_seconds) {
+        Some(before) => format!("{text}; {before} before it restarted"),
         None => text,
     }
 }

@@ -284,6 +284,11 @@ pub struct Progress {
     pub points: Vec<MetricPoint>,
 }
 
+/// Epochs of a training that tell it apart from another.
+const LEAST_OF_TRAINING: usize = 2;
+/// Each of its epochs takes at least so many times what each of the other's takes.
+const APART: f64 = 1.25;
+
 impl Progress {
     /// As [`super::NodeRecord::remarks`], of a command that runs with these GPUs and was seen at `seen_ms`.
     #[must_use]
@@ -344,6 +349,31 @@ impl Progress {
         match self.restarts {
             0 => last.max(self.epochs_completed),
             _ => last,
+        }
+    }
+
+    /// The epochs before the count last began again, and those since, where each of the ones takes longer than each of the others: two trainings, of
+    /// which no common time says anything. Otherwise none, and all.
+    #[must_use]
+    pub fn trainings_unlike(&self) -> (&[Epoch], &[Epoch]) {
+        let mut pairs = self.epochs.windows(2);
+        let began = pairs.rposition(|pair| pair[1].epoch <= pair[0].epoch);
+        let began = began.filter(|_| self.restarts > 0);
+        let parts = self.epochs.split_at(began.map_or(0, |place| place + 1));
+        let range = |epochs: &[Epoch]| {
+            let seconds = epochs.iter().filter(|epoch| !epoch.warmup);
+            let seconds: Vec<f64> = seconds.filter_map(Epoch::seconds).collect();
+            let least = seconds.iter().copied().reduce(f64::min)?;
+            let most = seconds.iter().copied().reduce(f64::max)?;
+            (seconds.len() >= LEAST_OF_TRAINING).then_some((least, most))
+        };
+        let both = range(parts.0).zip(range(parts.1));
+        let is_apart = |(one, other): ((f64, f64), (f64, f64))| {
+            one.1 * APART < other.0 || other.1 * APART < one.0
+        };
+        match both.is_some_and(is_apart) {
+            true => parts,
+            false => self.epochs.split_at(0),
         }
     }
 

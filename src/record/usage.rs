@@ -144,7 +144,8 @@ pub struct EpochSummary {
 #[must_use]
 pub fn summarise_epochs(progress: &Progress, samples: Option<u64>) -> Option<EpochSummary> {
     let known: Vec<f64> = progress
-        .epochs
+        .trainings_unlike()
+        .1
         .iter()
         .filter_map(super::Epoch::seconds)
         .collect();

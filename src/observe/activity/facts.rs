@@ -49,7 +49,8 @@ impl Facts {
         let times = progress
             .step_times
             .filter(|times| times.steps >= LEAST_STEPS);
-        let epochs = progress.epochs.iter().skip(1).filter_map(clock_ms);
+        let epochs = progress.trainings_unlike().1.iter().skip(1);
+        let epochs = epochs.filter_map(clock_ms);
         let mut facts = Self {
             cpus: record.conditions.cpus_effective.or(affinity),
             has_gpus: !record.gpus.is_empty(),

@@ -104,6 +104,8 @@ fn timed(figures: &mut Figures, timing: &Timing) {
         figures.add("steady epoch", Some(duration(times.median_seconds)), &more);
         let apart = times.longer_apart().map(duration);
         figures.add("from one to the next", apart, "by the clock");
+        let before = times.before_seconds.map(duration);
+        figures.add("epoch before it restarted", before, "another training");
         figures.add("p95 of epochs", times.p95_seconds.map(duration), "");
         let first = times.first_seconds.map(duration);
         figures.add("first epoch", first, "warm-up in it");

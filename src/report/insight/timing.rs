@@ -35,8 +35,10 @@ pub struct EpochTimes {
     pub is_warmup: bool,
     /// The first epoch of the first start, where others follow it and its time is of the same source.
     pub first_seconds: Option<f64>,
-    /// Epochs that are no part of the figures: warm-up, of another source, without a time.
+    /// Epochs that are no part of the figures: warm-up, of another source, without a time, of a training before.
     pub left_out: usize,
+    /// Median of the training before in the same program, whose epochs are unlike these, in seconds.
+    pub before_seconds: Option<f64>,
 }
 
 impl EpochTimes {
@@ -126,8 +128,9 @@ pub fn timing(view: &RunView<'_>) -> Option<Timing> {
 fn epoch_times(progress: &Progress) -> (Option<EpochTimes>, Vec<(&Epoch, f64)>) {
     // Records of before warm-up was noted: the first epoch is it.
     let is_noted = progress.epochs.iter().any(|epoch| epoch.warmup);
+    let (before, epochs) = progress.trainings_unlike();
     let known: Vec<(bool, &Epoch, f64, TimeSource)> = (0..)
-        .zip(&progress.epochs)
+        .zip(epochs)
         .filter_map(|(place, epoch)| {
             let (seconds, source) = epoch.time()?;
             let is_warmup = if is_noted { epoch.warmup } else { place == 0 };
@@ -151,10 +154,16 @@ fn epoch_times(progress: &Progress) -> (Option<EpochTimes>, Vec<(&Epoch, f64)>) 
         is_warmup: only_warmup,
         first_seconds: first.map(|(_, _, seconds, _)| *seconds),
         left_out: progress.epochs.len() - group.len(),
-        apart_seconds: median(apart(&progress.epochs)),
+        apart_seconds: median(apart(epochs)),
+        before_seconds: median(steady_of(before)),
         ..times
     });
     (times, group)
+}
+
+fn steady_of(epochs: &[Epoch]) -> Vec<f64> {
+    let steady = epochs.iter().filter(|epoch| !epoch.warmup);
+    steady.filter_map(Epoch::seconds).collect()
 }
 
 /// Seconds from the end of each epoch to that of the next; those of lines that were read at one go with others do not tell.
@@ -189,6 +198,7 @@ fn summary(source: TimeSource, group: &[(&Epoch, f64)]) -> Option<EpochTimes> {
         is_warmup: false,
         first_seconds: None,
         left_out: 0,
+        before_seconds: None,
     })
 }
 
@@ -287,6 +297,31 @@ mod tests {
             (3.0, 4.0, false)
         );
         assert!((times.deviation_seconds.expect("of five") - 0.418_33).abs() < 1e-5);
+    }
+
+    #[test]
+    fn two_trainings_of_one_program_have_no_common_time() {
+        let run = |second: [f64; 3]| {
+            let seconds = [9.0, 0.5, 0.6, 0.4].into_iter().chain(second);
+            let numbers = [1, 2, 3, 4, 1, 2, 3];
+            let epochs = seconds.zip(numbers).map(|(seconds, epoch)| Epoch {
+                epoch,
+                warmup: epoch == 1,
+                ..stated(seconds)
+            });
+            let progress = Progress {
+                restarts: 1,
+                ..progress(epochs.collect())
+            };
+            let times = epoch_times(&progress).0.expect("times");
+            (times.count, times.median_seconds, times.before_seconds)
+        };
+        assert_eq!(run([9.0, 3.0, 3.5]), (2, 3.25, Some(0.5)));
+        assert_eq!(
+            run([9.0, 0.4, 0.65]),
+            (5, 0.5, None),
+            "a fold of a cross-validation"
+        );
     }
 
     #[test]
