@@ -3,6 +3,7 @@
 use aho_corasick::{AhoCorasick, MatchKind};
 use serde::Serialize;
 
+use super::decimal_comma;
 use super::dull::{self, Dull};
 use super::event::{Event, Line, Recogniser, Says, Weight};
 use super::families;
@@ -269,10 +270,13 @@ impl Follower {
         self.line = line;
         let whole = plain(piece.bytes);
         // The user wrote the pattern for whole lines.
-        let (rank, text) = if self.is_pattern() {
-            (None, &*whole)
-        } else {
-            prefix::split(&whole)
+        let whole = match self.is_pattern() {
+            true => whole,
+            false => decimal_comma::with_points(whole),
+        };
+        let (rank, text) = match self.is_pattern() {
+            true => (None, &*whole),
+            false => prefix::split(&whole),
         };
         let other = self.rank.as_deref().zip(rank);
         if let Some((followed, rank)) = other.filter(|(followed, rank)| rank != followed) {

@@ -14,6 +14,7 @@
 mod bar;
 mod bar_label;
 mod curve;
+mod decimal_comma;
 mod dict;
 mod dull;
 mod epoch_line;

@@ -130,7 +130,9 @@ impl<'a> Read<'a> {
             self.facts.step_seconds = Some(step_seconds);
             return Some(after);
         }
-        if let Some((seconds, after)) = scan::duration(from) {
+        // `took 4,6 s` beside points: nobody knows what the comma is.
+        let is_cut = between == ",";
+        if let Some((seconds, after)) = scan::duration(from).filter(|_| !is_cut) {
             let known = (self.named_seconds, self.idle_seconds);
             self.take_time(name, seconds, after);
             if known != (self.named_seconds, self.idle_seconds) {
@@ -186,7 +188,11 @@ impl<'a> Read<'a> {
         let is_part = after
             .strip_prefix('/')
             .is_some_and(|rest| rest.starts_with(|c: char| c.is_ascii_digit()));
+        let has_comma = after.strip_prefix(',');
+        let has_comma =
+            has_comma.is_some_and(|rest| rest.starts_with(|c: char| c.is_ascii_digit()));
         if is_named
+            && !has_comma
             && !is_part
             && !name.to_ascii_lowercase().contains("time")
             && !after.starts_with(scan::is_word)

@@ -118,7 +118,8 @@ pub(super) fn grouped_count(text: &str) -> Option<(u64, &str)> {
 pub(super) fn grouped(text: &str) -> Option<(f64, &str)> {
     let (value, mut rest) = number(text)?;
     let head = text.len() - rest.len();
-    if !(1..=3).contains(&head) || !text[..head].bytes().all(|byte| byte.is_ascii_digit()) {
+    let is_group = text[..head].bytes().all(|byte| byte.is_ascii_digit()) && !text.starts_with('0');
+    if !(1..=3).contains(&head) || !is_group {
         return Some((value, rest));
     }
     let mut total = value;
@@ -267,7 +268,10 @@ pub(super) fn rate_unit(text: &str) -> Option<(&'static str, &str)> {
         .or_else(|| rest.strip_prefix("per "))?
         .trim_start();
     let end = rest.find(|c: char| !is_word(c)).unwrap_or(rest.len());
-    matches!(&rest[..end], "s" | "sec" | "second").then_some((unit, &rest[end..]))
+    // `lr 0.01 tokens/sec: 40,960`: the name of what follows.
+    let is_name = rest[end..].starts_with([':', '=']);
+    let is_second = matches!(&rest[..end], "s" | "sec" | "second");
+    (is_second && !is_name).then_some((unit, &rest[end..]))
 }
 
 /// The unit of a rate that its name says, and of what it is the rate: `tok/sec`, `tokens_per_second`, `tps`,
