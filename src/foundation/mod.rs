@@ -17,5 +17,6 @@ pub(crate) mod toml_keys;
 pub mod toml_reader;
 pub mod units;
 pub(crate) mod vocabulary;
+pub mod wait;
 
 pub(crate) use named::named_enum;

@@ -120,6 +120,14 @@ pub enum ExitStatus {
     Signal(i32),
 }
 
+impl From<std::process::ExitStatus> for ExitStatus {
+    fn from(status: std::process::ExitStatus) -> Self {
+        use std::os::unix::process::ExitStatusExt;
+        let signal = status.signal().map(Self::Signal);
+        signal.unwrap_or(Self::Code(status.code().unwrap_or(125)))
+    }
+}
+
 impl ExitStatus {
     /// The shell's form: the code, or 128 + the signal's number.
     #[must_use]

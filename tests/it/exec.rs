@@ -122,6 +122,39 @@ fn signal_that_ends_the_command_is_passed_on_as_its_code() {
     assert_eq!(record(&env)["exit"]["signal"], number);
 }
 
+/// nix's `waitpid` does not know how such a command ended.
+#[test]
+fn command_that_a_real_time_signal_ends_is_over() {
+    let env = TestEnv::new();
+    let _ = exec(
+        &env,
+        "(kill -40 $BASHPID; sleep 9) & kill -34 $$; sleep 600",
+    )
+    .run()
+    .code(162);
+    assert_eq!(record(&env)["exit"]["signal"], 34);
+}
+
+/// What a shell exports to shells does not change what the batch script does.
+#[test]
+fn settings_of_the_submitting_shell_do_not_change_the_batch_script() {
+    let env = TestEnv::new();
+    let startup = env.write("startup.sh", "set -e\nalias cd=false\ncd() { exit 5; }\n");
+    for (name, value) in [
+        ("SHELLOPTS", "errexit:xtrace"),
+        ("BASH_ENV", startup.to_str().expect("text")),
+        ("BASH_FUNC_wait%%", "() {  return 3\n}"),
+    ] {
+        let file = env.write("env.toml", "name = \"env\"\n[run]\ncommand = [\"env\"]\n");
+        let submit = env.dlrun(["submit", "--wait", "--scheduler", "local"]);
+        let _ = submit.arg(file).env(name, value).run().code(0);
+        let found = env.dlrun(["logs", "env"]).run().code(0).text();
+        assert!(!found.contains("dlrun_child"), "{name}: {found}");
+        let is_passed_on = found.contains(&format!("{name}=")) || name == "SHELLOPTS";
+        assert!(is_passed_on, "{name}: {found}");
+    }
+}
+
 /// A shell without job control ignores INT and QUIT in what it starts in the background, as batch scripts do.
 #[test]
 fn background_shell_does_not_make_the_command_deaf() {
@@ -660,6 +693,9 @@ fn batch_script_passes_signals_on_and_marks_the_end() {
         (Signal::SIGUSR2, "USR2"),
         (Signal::SIGINT, "INT"),
         (Signal::SIGTERM, "TERM"),
+        (Signal::SIGALRM, "ALRM"),
+        (Signal::SIGXCPU, "XCPU"),
+        (Signal::SIGPWR, "PWR"),
     ] {
         let command = format!("trap 'exit 33' {name}; echo > ready; while :; do sleep 0.02; done");
         let _ = signalled(&env, &command, signal).code(33);

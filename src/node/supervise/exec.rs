@@ -11,7 +11,6 @@ use nix::fcntl::{FcntlArg, OFlag, fcntl};
 use nix::sys::resource::{UsageWho, getrusage};
 use nix::sys::signal::{Signal, kill};
 use nix::sys::time::TimeVal;
-use nix::sys::wait::{WaitPidFlag, WaitStatus, waitpid};
 use nix::unistd::{Pid, pipe2};
 use serde::Serialize;
 
@@ -23,6 +22,7 @@ use super::signals::{Echoes, STOP_EARLY, Sender, Signals, is_in_set, is_pending}
 use super::time_limit::TimeLimit;
 use crate::foundation::clock::{self, now_ms};
 use crate::foundation::command::{CommandError, TrainingCommand, spawn_companion, spawn_training};
+use crate::foundation::wait;
 use crate::job::Launcher;
 use crate::observe::monitor;
 use crate::observe::protocol::Process;
@@ -119,14 +119,7 @@ pub fn exec(prepared: Prepared) -> Result<ExitStatus, CommandError> {
 
 /// Without a descriptor for signals the command is still waited for.
 fn wait_plainly(pid: Pid) -> ExitStatus {
-    loop {
-        match waitpid(pid, None) {
-            Ok(WaitStatus::Exited(_, code)) => return ExitStatus::Code(code),
-            Ok(WaitStatus::Signaled(_, signal, _)) => return ExitStatus::Signal(signal as i32),
-            Err(nix::errno::Errno::ECHILD) => return ExitStatus::Code(125),
-            _ => {}
-        }
-    }
+    wait::wait_for(pid).map_or(ExitStatus::Code(125), ExitStatus::from)
 }
 
 struct Supervisor {
@@ -227,22 +220,14 @@ impl Supervisor {
     /// Collects all children that ended: the command, the watcher, adopted orphans.
     fn reap(&mut self) -> Option<ExitStatus> {
         let mut exit = None;
-        loop {
-            let status = match waitpid(None, Some(WaitPidFlag::WNOHANG)) {
-                Ok(WaitStatus::StillAlive) | Err(_) => return exit,
-                Ok(status) => status,
-            };
-            if status.pid() == self.watcher.pid {
-                self.watcher
-                    .ended(!matches!(status, WaitStatus::Exited(_, 0)));
-            } else if status.pid() == Some(self.training) {
-                exit = match status {
-                    WaitStatus::Exited(_, code) => Some(ExitStatus::Code(code)),
-                    WaitStatus::Signaled(_, signal, _) => Some(ExitStatus::Signal(signal as i32)),
-                    _ => exit,
-                };
+        while let Ok(Some((pid, status))) = wait::collect(None) {
+            if Some(pid) == self.watcher.pid {
+                self.watcher.ended(!status.success());
+            } else if pid == self.training {
+                exit = Some(status.into());
             }
         }
+        exit
     }
 }
 

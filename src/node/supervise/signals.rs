@@ -14,7 +14,7 @@ use nix::unistd::{Pid, getpgid, getpgrp};
 use super::step::{SLURM_STEP_PROCESS, name_of};
 
 /// Signals that the supervisor passes on to the command.
-const FORWARDED: [Signal; 7] = [
+const FORWARDED: [Signal; 14] = [
     Signal::SIGTERM,
     Signal::SIGINT,
     Signal::SIGHUP,
@@ -22,6 +22,13 @@ const FORWARDED: [Signal; 7] = [
     Signal::SIGUSR2,
     Signal::SIGCONT,
     Signal::SIGQUIT,
+    Signal::SIGALRM,
+    Signal::SIGVTALRM,
+    Signal::SIGPROF,
+    Signal::SIGXCPU,
+    Signal::SIGIO,
+    Signal::SIGPWR,
+    Signal::SIGSTKFLT,
 ];
 
 /// By it the watcher asks for the end of this start: the run continues on another number of nodes. Nothing sends it by itself.

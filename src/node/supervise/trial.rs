@@ -11,7 +11,6 @@ use std::time::{Duration, Instant};
 use nix::fcntl::{FallocateFlags, fallocate};
 use nix::sys::memfd::{MFdFlags, memfd_create};
 use nix::sys::signal::{Signal, killpg};
-use nix::sys::wait::{WaitPidFlag, WaitStatus, waitpid};
 use nix::unistd::Pid;
 
 use super::context::Context;
@@ -24,10 +23,11 @@ use crate::foundation::clock::now_ms;
 use crate::foundation::command::{TrainingCommand, spawn_training};
 use crate::foundation::statistics::median;
 use crate::foundation::units::{Bytes, display_seconds};
+use crate::foundation::wait;
 use crate::launch::{Trial, TrialWay};
 use crate::observe::monitor::identity::children_of;
 use crate::observe::timing::Follower;
-use crate::record::{Progress, TrialPass, TrialRecord, TriedWay};
+use crate::record::{ExitStatus, Progress, TrialPass, TrialRecord, TriedWay, signal_name};
 
 /// Set while a way is tried, so that the program need not save anything.
 const VARIABLE: &str = "DLRUN_TRIAL";
@@ -268,13 +268,14 @@ impl Follow {
             }
             if let Some(status) = over {
                 let measured = self.pass.steps.is_some() || self.pass.epochs.is_some();
-                if !(measured || matches!(status, WaitStatus::Exited(_, 0))) {
+                if !(measured || status == ExitStatus::Code(0)) {
                     self.pass.failure = Some(match status {
-                        WaitStatus::Exited(_, code) => {
+                        ExitStatus::Code(code) => {
                             format!("the command ended with exit code {code}")
                         }
-                        WaitStatus::Signaled(_, signal, _) => format!("{signal} ended the command"),
-                        _ => "the command failed".to_owned(),
+                        ExitStatus::Signal(signal) => {
+                            format!("{} ended the command", signal_name(signal))
+                        }
                     });
                 }
                 return None;
@@ -345,11 +346,10 @@ fn stop_of(signals: impl Iterator<Item = Signal>) -> Option<Stop> {
 }
 
 /// How the command ended; `None`: it runs.
-fn reap(pid: Pid) -> Option<WaitStatus> {
-    match waitpid(pid, Some(WaitPidFlag::WNOHANG)) {
-        Ok(WaitStatus::StillAlive) => None,
-        Ok(status) => Some(status),
-        Err(_) => Some(WaitStatus::Exited(pid, 125)),
+fn reap(pid: Pid) -> Option<ExitStatus> {
+    match wait::collect(Some(pid)) {
+        Ok(ended) => ended.map(|(_, status)| status.into()),
+        Err(_) => Some(ExitStatus::Code(125)),
     }
 }
 
@@ -361,7 +361,7 @@ fn end(pid: Pid) {
         std::thread::sleep(LOOK);
     }
     let _ = killpg(pid, Signal::SIGKILL);
-    let _ = waitpid(pid, None);
+    let _ = wait::wait_for(pid);
     // What left the group is our child by now.
     for _ in 0..20 {
         let left = children_of(std::process::id()).unwrap_or_default();
@@ -371,11 +371,7 @@ fn end(pid: Pid) {
         let families = left.into_iter().flat_map(family_of);
         families.for_each(|process| process.send(Signal::SIGKILL));
         std::thread::sleep(LOOK);
-        while let Ok(status) = waitpid(None, Some(WaitPidFlag::WNOHANG)) {
-            if status == WaitStatus::StillAlive {
-                break;
-            }
-        }
+        while let Ok(Some(_)) = wait::collect(None) {}
     }
 }
 

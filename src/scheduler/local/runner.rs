@@ -1,7 +1,8 @@
 //! The detached process behind a local job: waits for its turn, runs the script, writes down how it ended.
 
 use std::ffi::OsString;
-use std::io::Write;
+use std::fs::File;
+use std::io::{Read, Write};
 use std::os::fd::AsFd;
 use std::path::Path;
 use std::time::{Duration, Instant};
@@ -9,7 +10,6 @@ use std::time::{Duration, Instant};
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use nix::sys::signal::{SigSet, Signal, kill};
 use nix::sys::signalfd::{SfdFlags, SignalFd};
-use nix::sys::wait::{WaitPidFlag, WaitStatus, waitpid};
 use nix::unistd::{Pid, getpid, setsid};
 
 use super::process::{Identity, left_over};
@@ -20,10 +20,12 @@ use crate::foundation::clock::{booted_at_ms, count_from, now_ms};
 use crate::foundation::command::{TrainingCommand, spawn_training};
 use crate::foundation::diagnostic::chain;
 use crate::foundation::private::PrivateDir;
+use crate::foundation::wait;
 use crate::job::{JobState, OF_ONE_START, SchedulerVariables};
 use crate::record::rundir::{Attempt, attempt_record};
 use crate::record::{ExitStatus, Next, ending};
 use crate::scheduler::SchedulerError;
+use crate::scheduler::script::PRIVILEGED;
 
 /// Between two attempts to write down how a job ended, and how long they go on.
 const END_PAUSE: Duration = Duration::from_secs(2);
@@ -169,7 +171,7 @@ fn run_script(
         ("DLRUN_ATTEMPT", attempt.as_str()),
     ];
     let training = TrainingCommand {
-        argv: vec!["/bin/bash".into(), ticket.script.clone().into()],
+        argv: shell_of(&ticket.script),
         sets: sets
             .map(|(name, value)| (OsString::from(name), OsString::from(value)))
             .to_vec(),
@@ -276,21 +278,25 @@ fn watch(
     }
 }
 
+/// The words that run a script, as its first line asks for.
+fn shell_of(script: &Path) -> Vec<OsString> {
+    let mut begin = vec![0; PRIVILEGED.len()];
+    let file = File::open(script).and_then(|mut file| file.read_exact(&mut begin));
+    let is_privileged = file.is_ok() && begin == PRIVILEGED.as_bytes();
+    let flag = is_privileged.then(|| OsString::from("-p"));
+    let words = std::iter::once("/bin/bash".into()).chain(flag);
+    words.chain([script.as_os_str().to_owned()]).collect()
+}
+
 /// Collects ended children, adopted ones too; the exit of the shell when it is among them.
 fn reap(shell: Pid) -> Option<ExitStatus> {
     let mut exit = None;
-    loop {
-        match waitpid(None, Some(WaitPidFlag::WNOHANG)) {
-            Ok(WaitStatus::StillAlive) | Err(_) => return exit,
-            Ok(WaitStatus::Exited(pid, code)) if pid == shell => {
-                exit = Some(ExitStatus::Code(code))
-            }
-            Ok(WaitStatus::Signaled(pid, signal, _)) if pid == shell => {
-                exit = Some(ExitStatus::Signal(signal as i32));
-            }
-            Ok(_) => {}
+    while let Ok(Some((pid, status))) = wait::collect(None) {
+        if pid == shell {
+            exit = Some(status.into());
         }
     }
+    exit
 }
 
 /// Kills what the job left behind: a batch system's node is empty after a job. Returns the exit of the shell when it was

@@ -359,7 +359,7 @@ refuse() {{ echo "dlrun: error: $2" >&2; echo "$DLRUN_NODE: $2" > "$dlrun_dir/wh
 cd -- {workdir} || refuse 66 'the working directory is not there: '{workdir}
 {env_file}
 dlrun_child=
-for dlrun_signal in TERM INT HUP QUIT USR1 USR2; do
+for dlrun_signal in TERM INT HUP QUIT USR1 USR2 ALRM VTALRM PROF XCPU IO PWR STKFLT; do
     trap "[ -z \"\$dlrun_child\" ] || kill -s $dlrun_signal \"\$dlrun_child\" 2> /dev/null" "$dlrun_signal"
 done
 "$@" &

@@ -214,7 +214,7 @@ exec "$@"'
 
 dlrun_child=
 dlrun_signalled=
-for dlrun_signal in TERM INT HUP QUIT USR1 USR2; do
+for dlrun_signal in TERM INT HUP QUIT USR1 USR2 ALRM VTALRM PROF XCPU IO PWR STKFLT; do
     trap "dlrun_signalled=$dlrun_signal; dlrun_asked+=\" $dlrun_signal\"; [ -z \"\$dlrun_child\" ] || kill -s $dlrun_signal \"\$dlrun_child\" 2> /dev/null" "$dlrun_signal"
 done
 # A simple command: a subshell of a script with traps would lose a signal that comes before it begins.

@@ -49,13 +49,25 @@ pub fn render_for_run(plan: &Plan, run_id: &RunId) -> String {
     rendered(plan, &naming(run_id))
 }
 
+/// The first line of a script that its shell reads in privileged mode.
+pub(super) const PRIVILEGED: &str = "#!/bin/bash -p";
+
 /// What a script says of its run.
 pub(super) fn naming(run_id: &RunId) -> String {
     format!("\nexport DLRUN_RUN_ID={run_id}\n")
 }
 
 fn rendered(plan: &Plan, identity: &str) -> String {
-    let mut script = String::from("#!/bin/bash\n");
+    // `-p`: neither BASH_ENV, SHELLOPTS nor functions of the submitting shell change what the script does. Modules and conda may need these.
+    let needs_shell = !plan.modules.is_empty() || plan.conda.is_some();
+    let mut script = format!(
+        "{}\n",
+        if needs_shell {
+            "#!/bin/bash"
+        } else {
+            PRIVILEGED
+        }
+    );
     let adapter = adapter_for(plan.scheduler);
     let (prefix, directives) = adapter.directives(plan);
     for directive in directives {

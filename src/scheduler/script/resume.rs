@@ -69,6 +69,7 @@ const AGAIN_HERE: &str = r#"    DLRUN_MAY_RESTART=1 again "$1"
         unset $(compgen -e) 2> /dev/null
         while IFS= read -r -d '' line; do export "$line" 2> /dev/null; done < "/proc/$$/environ"
         export DLRUN_RUN_ID=$run DLRUN_AGAIN_HERE=1
+        [[ $- != *p* ]] || exec /bin/bash -p "$0"
         exec /bin/bash "$0"
     fi
 "#;

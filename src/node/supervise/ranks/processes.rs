@@ -8,14 +8,15 @@ use std::process::Stdio;
 use std::time::{Duration, Instant};
 
 use nix::sys::signal::{Signal, kill};
-use nix::sys::wait::{Id, WaitPidFlag, WaitStatus, waitid, waitpid};
+use nix::sys::wait::{Id, WaitPidFlag, WaitStatus, waitid};
 use nix::unistd::Pid;
 
 use crate::foundation::clock::now_ms;
 use crate::foundation::command::{CommandError, TrainingCommand, spawn_training};
+use crate::foundation::wait;
 use crate::launch::Worker;
 use crate::observe::monitor;
-use crate::record::{ExitStatus, LAST_WORDS_BYTES, RankRecord, add_root_cause, last_words};
+use crate::record::{LAST_WORDS_BYTES, RankRecord, add_root_cause, last_words};
 
 /// A process of this node.
 pub(super) struct Process {
@@ -143,25 +144,26 @@ impl Processes {
     pub(super) fn reap(&mut self) -> Vec<usize> {
         let mut ended = Vec::new();
         let look = WaitPidFlag::WEXITED | WaitPidFlag::WNOHANG | WaitPidFlag::WNOWAIT;
-        while let Ok(status) = waitid(Id::All, look) {
-            let Some(pid) = status.pid() else {
-                return ended;
+        loop {
+            let pid = match waitid(Id::All, look) {
+                Ok(WaitStatus::StillAlive) => return ended,
+                Ok(status) => status.pid(),
+                // A real-time signal ended it.
+                Err(_) => None,
             };
             // While it is a zombie the kernel still knows what it used.
-            let used = monitor::cpu_seconds_with_children(pid.as_raw().unsigned_abs());
-            let exit = match waitpid(pid, None) {
-                Ok(WaitStatus::Exited(_, code)) => ExitStatus::Code(code),
-                Ok(WaitStatus::Signaled(_, signal, _)) => ExitStatus::Signal(signal as i32),
-                _ => continue,
+            let pid_of = |pid: Pid| pid.as_raw().unsigned_abs();
+            let used = pid.and_then(|pid| monitor::cpu_seconds_with_children(pid_of(pid)));
+            let Ok(Some((pid, status))) = wait::collect(pid) else {
+                return ended;
             };
             if let Some(at) = self.all.iter().position(|process| process.pid == pid) {
                 let record = &mut self.all[at].record;
-                (record.exit, record.ended_at_ms) = (Some(exit), Some(now_ms()));
+                (record.exit, record.ended_at_ms) = (Some(status.into()), Some(now_ms()));
                 record.cpu_seconds = used;
                 ended.push(at);
             }
         }
-        ended
     }
 
     /// Marks the rank or helper that fell before all others, if it is one of these, with the last line that it wrote into its own file.
