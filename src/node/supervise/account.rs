@@ -18,6 +18,8 @@ pub(super) struct Account {
     started_at_ms: u64,
     /// What this watcher measured itself, or took over; its CPU time is that of daemons whose count is over.
     own: Measured,
+    /// The most memory that was resident in a sample of its own, file pages too, in bytes.
+    resident_peak_bytes: Option<u64>,
     /// The daemon's last report.
     measured: Measured,
     /// From a watcher that was killed to this one, unless the daemon watched on.
@@ -88,6 +90,7 @@ impl Account {
     pub(super) fn add(&mut self, sample: &Sample, facts: &[GpuFacts]) {
         self.own.samples += 1;
         self.own.usage.add_sample(sample, self.started_at_ms);
+        self.resident_peak_bytes = self.resident_peak_bytes.max(sample.mem_rss_bytes);
         add_gpu_readings(&mut self.own.gpus, sample, |uuid| {
             facts.iter().find(|facts| facts.uuid == uuid).cloned()
         });
@@ -201,6 +204,18 @@ impl Account {
         self.own
             .usage
             .add_family(wall_ms, ended.cpu_user_us, ended.cpu_system_us);
+        self.add_missed_peak(ended.mem_peak_bytes);
+    }
+
+    /// A process may have held more between two samples, by so much more than all processes together in any of them. Samples of a
+    /// cgroup leave file pages out, the kernel's peak of a process does not.
+    fn add_missed_peak(&mut self, peak: Option<u64>) {
+        let usage = &mut self.own.usage;
+        let Some((peak, seen)) = peak.zip(self.resident_peak_bytes) else {
+            return;
+        };
+        let with_missed = usage.mem_peak_bytes.unwrap_or(0) + peak.saturating_sub(seen);
+        usage.note_process_peak(Some(with_missed.min(peak)));
     }
 
     /// Writes the sums into a record whose watcher counts are those of this process.
@@ -228,6 +243,24 @@ impl Account {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn memory_between_two_samples_is_in_the_peak() {
+        let peak = |seen: u64, of_process: u64| {
+            let mut account = Account::starting(0);
+            let sample = Sample {
+                mem_rss_bytes: Some(seen),
+                // Without file pages.
+                mem_anon_bytes: Some(seen - 4),
+                ..Sample::default()
+            };
+            account.add(&sample, &[]);
+            account.add_missed_peak(Some(of_process));
+            account.own.usage.mem_peak_bytes
+        };
+        assert_eq!(peak(10, 400), Some(396));
+        assert_eq!(peak(10, 8), Some(6), "several processes held more together");
+    }
 
     fn with_gaps(gaps: &[(u64, u64)]) -> Account {
         let why = "the watcher was killed and started again".to_owned();

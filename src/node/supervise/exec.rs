@@ -57,7 +57,7 @@ pub fn exec(prepared: Prepared) -> Result<ExitStatus, CommandError> {
         dies_with_us: false,
         cpus: Vec::new(),
     };
-    let before = children_cpu_us();
+    let before = Children::so_far();
     let booted_at_ms = clock::booted_at_ms();
     clock::count_from(booted_at_ms);
     let started_at_ms = now_ms();
@@ -234,8 +234,8 @@ impl Supervisor {
 /// The watcher as its supervisor sees it.
 struct Watcher {
     handover: Handover,
-    /// CPU time of what ran before the command, user and system, in microseconds.
-    before: (u64, u64),
+    /// What ran before the command used.
+    before: Children,
     pid: Option<Pid>,
     pipe: Option<File>,
     restarts: u32,
@@ -322,12 +322,14 @@ impl Watcher {
             self.start();
         }
         self.restarts = RESTARTS;
-        let (user, system) = children_cpu_us();
+        let (all, before) = (Children::so_far(), self.before);
         let ended = Ended {
             exit,
             ended_at_ms: now_ms(),
-            cpu_user_us: user.saturating_sub(self.before.0),
-            cpu_system_us: system.saturating_sub(self.before.1),
+            cpu_user_us: all.user_us.saturating_sub(before.user_us),
+            cpu_system_us: all.system_us.saturating_sub(before.system_us),
+            // Below that it may be of what ran before.
+            mem_peak_bytes: Some(all.peak_bytes).filter(|peak| *peak > before.peak_bytes),
             time_stop,
         };
         if let Some(mut pipe) = self.pipe.take() {
@@ -342,12 +344,24 @@ fn write_line(pipe: &mut File, line: &impl Serialize) -> io::Result<()> {
     pipe.write_all(&bytes)
 }
 
-/// CPU time of all children that were waited for, user and system, in microseconds.
-fn children_cpu_us() -> (u64, u64) {
-    let usage = getrusage(UsageWho::RUSAGE_CHILDREN).ok();
-    usage.map_or((0, 0), |usage| {
-        (micros(usage.user_time()), micros(usage.system_time()))
-    })
+/// What all children that were waited for used (`getrusage(2)`).
+#[derive(Debug, Clone, Copy, Default)]
+struct Children {
+    user_us: u64,
+    system_us: u64,
+    /// The most that was resident in one of them, in bytes.
+    peak_bytes: u64,
+}
+
+impl Children {
+    fn so_far() -> Self {
+        let usage = getrusage(UsageWho::RUSAGE_CHILDREN).ok();
+        usage.map_or_else(Self::default, |usage| Self {
+            user_us: micros(usage.user_time()),
+            system_us: micros(usage.system_time()),
+            peak_bytes: u64::try_from(usage.max_rss()).unwrap_or(0) * 1024,
+        })
+    }
 }
 
 fn micros(time: TimeVal) -> u64 {

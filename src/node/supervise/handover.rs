@@ -60,6 +60,9 @@ pub(super) struct Ended {
     /// CPU time of the command and all its children that were waited for, in microseconds (`getrusage(2)`).
     pub(super) cpu_user_us: u64,
     pub(super) cpu_system_us: u64,
+    /// The most memory that was resident in one of them, in bytes, where it is known.
+    #[serde(default)]
+    pub(super) mem_peak_bytes: Option<u64>,
     /// What was done when the time was nearly up.
     #[serde(default)]
     pub(super) time_stop: Option<TimeStop>,
