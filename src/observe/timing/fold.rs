@@ -87,6 +87,8 @@ pub(super) struct Fold {
     steps_apart: Option<u64>,
     /// Lines of the epoch that ended last, if it had no steps.
     last_lines: u64,
+    /// Times that were said to be of the whole training.
+    run_ends: u32,
     /// Whether the figures of the line at hand count.
     counts: bool,
     /// When the training began, while it has no epoch yet.
@@ -167,7 +169,11 @@ impl Fold {
             (Says::Announce, _) => {
                 self.progress.steps_per_epoch = event.of.or(self.progress.steps_per_epoch);
             }
-            (Says::RunBegin, _) => self.run_began_ms = at_ms.filter(|_| event.step.is_some()),
+            (Says::RunBegin, _) => {
+                self.run_began_ms = at_ms.filter(|_| event.step.is_some());
+                // What ends next may have the number of the last that ended, and is another.
+                self.ended = None;
+            }
             (Says::EpochStart, Some(epoch)) => self.start(epoch, at_ms),
             (Says::Step, Some(epoch)) => self.step(epoch, event, at_ms),
             (Says::Iteration, _) => self.iteration(event, at_ms),
@@ -201,7 +207,12 @@ impl Fold {
             }
             (Says::RunEnd, _) => {
                 let seconds = event.seconds.filter(|seconds| is_time(*seconds));
-                self.progress.run_seconds = seconds.or(self.progress.run_seconds);
+                self.run_ends += u32::from(seconds.is_some());
+                // A third one of the same training that has not grown: each is of a part, as of an epoch.
+                let before = self.progress.run_seconds;
+                let has_grown = before.is_some_and(|before| seconds > Some(1.2 * before));
+                let is_of_part = self.run_ends > 2 && self.progress.restarts == 0 && !has_grown;
+                self.progress.run_seconds = seconds.or(before).filter(|_| !is_of_part);
                 self.figures(facts);
             }
             (Says::Figures, _) | (_, None) => self.figures(facts),
@@ -841,6 +852,7 @@ mod tests {
         };
         assert_eq!(run(&[1.0, 2.0, 3.0]), Some(3.0));
         assert_eq!(run(&[9.0, 4.0]), Some(4.0));
+        assert_eq!(run(&[3.0, 3.1, 3.0, 3.2]), None, "of an epoch each");
     }
 
     #[test]

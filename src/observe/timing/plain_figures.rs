@@ -191,7 +191,16 @@ impl<'a> Read<'a> {
         let has_comma = after.strip_prefix(',');
         let has_comma =
             has_comma.is_some_and(|rest| rest.starts_with(|c: char| c.is_ascii_digit()));
+        // `Train loss 79 0.4016`, `loss (79): 0.4016`: the number of a step, and then the loss.
+        let written = &from[..from.len() - after.len()];
+        let behind = after.trim_start_matches([')', ']', ':', ' ', '\t']);
+        let decimals = behind.trim_start_matches(|c: char| c.is_ascii_digit());
+        let is_step = written.bytes().all(|byte| byte.is_ascii_digit())
+            && behind.len() < after.len()
+            && decimals.len() < behind.len()
+            && decimals.starts_with('.');
         if is_named
+            && !is_step
             && !has_comma
             && !is_part
             && !name.to_ascii_lowercase().contains("time")

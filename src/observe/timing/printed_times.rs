@@ -3,10 +3,13 @@
 use super::pace::seconds_between;
 use crate::record::Epoch;
 
+/// A printed time of at most so many times an epoch's share of the time between two lines is an epoch's own.
+const MOST_OF_ONE: f64 = 1.3;
+
 /// Drops the printed times that are no times of single epochs, and the times by the clock where printed ones are as exact:
 /// `has_decimals`: they were printed with digits behind a point, be these zeros.
 pub(super) fn judge(epochs: &mut [Epoch], has_decimals: bool) {
-    if grow_like_a_sum(epochs) || exceed_the_clock(epochs) {
+    if grow_like_a_sum(epochs) || exceed_the_clock(epochs) || may_be_of_several(epochs) {
         drop_printed(epochs);
     }
     trust_whole_seconds(epochs, has_decimals);
@@ -19,6 +22,35 @@ fn grow_like_a_sum(epochs: &[Epoch]) -> bool {
     let times: Vec<f64> = printed.collect();
     let is_like_first = |pair: &[f64]| (0.5..2.0).contains(&((pair[1] - pair[0]) / times[0]));
     times.len() > 2 && times[0] >= 1.0 && times.windows(2).all(is_like_first)
+}
+
+/// True where each printed time may be that of all epochs since the line before: most numbers skip some, and by the clock no epoch took so long, or
+/// no clock tells.
+fn may_be_of_several(epochs: &[Epoch]) -> bool {
+    let pairs = || {
+        epochs
+            .windows(2)
+            .filter(|pair| pair[1].printed_seconds.is_some())
+    };
+    let gap = |pair: &[Epoch]| pair[1].epoch.saturating_sub(pair[0].epoch);
+    let skipping = pairs().filter(|pair| gap(pair) > 1);
+    let is_of_one = |pair: &[Epoch]| {
+        let ends = pair[0].ended_at_ms.zip(pair[1].ended_at_ms);
+        let span = ends.and_then(|(from, to)| clock_between(Some(from), Some(to)));
+        #[expect(
+            clippy::cast_precision_loss,
+            reason = "numbers of epochs stay far below 2^53"
+        )]
+        let most = span.map(|span| MOST_OF_ONE * span / gap(pair) as f64);
+        pair[1]
+            .printed_seconds
+            .zip(most)
+            .is_some_and(|(printed, most)| printed <= most)
+    };
+    let count = skipping.clone().count();
+    count >= 2
+        && 2 * count > pairs().count()
+        && 2 * skipping.filter(|pair| is_of_one(pair)).count() < count
 }
 
 /// True where epochs, as printed, took longer together than there was time: these are times of the day, or those to go. Those that were
@@ -104,6 +136,24 @@ mod tests {
         let mut epochs: Vec<Epoch> = (1..).zip(ends).map(epoch).collect();
         judge(&mut epochs, false);
         epochs.iter().map(Epoch::seconds).collect()
+    }
+
+    #[test]
+    fn times_beside_each_tenth_epoch_may_be_of_ten() {
+        let judged = |seconds: f64, pause_ms: Option<u64>| {
+            let epoch = |number: u64| Epoch {
+                epoch: 10 * number,
+                printed_seconds: Some(seconds),
+                ended_at_ms: pause_ms.map(|pause| 1_000_000 + number * pause),
+                ..Epoch::default()
+            };
+            let mut epochs: Vec<Epoch> = (1..5).map(epoch).collect();
+            judge(&mut epochs, true);
+            epochs.iter().map(Epoch::seconds).collect::<Vec<_>>()
+        };
+        assert_eq!(judged(3.0, Some(3_100)), [None; 4]);
+        assert_eq!(judged(0.3, Some(3_100)), [Some(0.3); 4], "one epoch's own");
+        assert_eq!(judged(3.0, None), [None; 4]);
     }
 
     #[test]

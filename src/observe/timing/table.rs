@@ -51,6 +51,8 @@ struct Head {
     /// The first column of the last row, and the lines since.
     last: Option<u64>,
     since: u32,
+    /// The last row of the table before.
+    before: Option<u64>,
 }
 
 /// The recogniser.
@@ -102,11 +104,20 @@ impl Recogniser for Table {
 
     fn read<'a>(&mut self, line: &Line<'a>, say: &mut dyn FnMut(Event<'a>)) {
         if let Some(head) = head(line.text, self.by_commas) {
-            self.head = Some(head);
+            let before = self.head.take().and_then(|before| before.last);
+            self.head = Some(Head { before, ..head });
             return;
         }
         let Some(head) = &mut self.head else { return };
         if let Some(event) = head.row(line.text) {
+            // The numbers of a second table begin again: `fine_tune` of fastai trains the head first.
+            let begins_again = head
+                .before
+                .take()
+                .is_some_and(|before| head.last <= Some(before));
+            if begins_again && head.by_epoch {
+                say(Event::run_begin(false));
+            }
             return say(event);
         }
         head.since += 1;
@@ -169,6 +180,7 @@ fn head(text: &str, by_commas: bool) -> Option<Head> {
         by_commas,
         last: None,
         since: 0,
+        before: None,
     })
 }
 
@@ -289,6 +301,27 @@ mod tests {
             );
         }
         events
+    }
+
+    #[test]
+    fn a_second_table_is_of_another_training() {
+        let head = "epoch     train_loss  valid_loss  time";
+        let row = |epoch| format!("{epoch}         2.2    2.0    00:09");
+        let [first, second] = [row(0), row(1)];
+        let lines = [
+            head,
+            &first,
+            head,
+            &first,
+            &second,
+            head,
+            "2         2.2    2.0    00:09",
+        ];
+        let begins = events(&lines)
+            .iter()
+            .filter(|event| *event == "training begins")
+            .count();
+        assert_eq!(begins, 1, "{:?}", events(&lines));
     }
 
     #[test]
