@@ -65,7 +65,7 @@ impl Facts {
         if progress.epochs_completed > progress.epochs.len() as u64 {
             facts.add_dropped(&progress.epochs);
         }
-        facts.add_points(&progress.points, end_ms);
+        facts.add_points(&progress.points, (record.started_at_ms, end_ms));
         facts.training.sort_unstable();
         facts.marks.sort_unstable();
         facts.marks.dedup();
@@ -162,18 +162,20 @@ impl Facts {
         }
     }
 
-    /// Steps: from the one before the first that was seen to the last, where no epochs say it.
-    fn add_points(&mut self, points: &[MetricPoint], end_ms: u64) {
+    /// Steps: from before the first that was seen to the last, where no epochs say it.
+    fn add_points(&mut self, points: &[MetricPoint], (started_ms, end_ms): Span) {
         let steps = points.iter().filter(|point| point.kind == PointKind::Step);
         let times: Vec<u64> = steps.filter_map(|point| point.at_ms).collect();
         let (Some(first), Some(last)) = (times.first(), times.last()) else {
             return;
         };
-        let step_ms = first_step_ms(points).unwrap_or_else(|| {
+        let until_first_ms = first_steps_ms(points).unwrap_or_else(|| {
             self.step_seconds
                 .map_or(0, |seconds| (seconds * 1e3) as u64)
         });
-        let begin_ms = first.saturating_sub(step_ms);
+        let begin_ms = first
+            .saturating_sub(until_first_ms)
+            .max(started_ms.min(*first));
         match self.training.first() {
             // The steps before the end of the first epoch.
             Some((from_ms, _)) if begin_ms < *from_ms => {
@@ -208,15 +210,17 @@ impl Facts {
     }
 }
 
-/// How long the second of the steps took that were seen: the first took as long.
-fn first_step_ms(points: &[MetricPoint]) -> Option<u64> {
+/// How long the steps to the first took that was seen, if they took as long as those from it to the second. Each 50th may be printed; a training that
+/// continues begins with a large number.
+fn first_steps_ms(points: &[MetricPoint]) -> Option<u64> {
     let mut steps = points.iter().filter(|point| point.kind == PointKind::Step);
     let (first, second) = (steps.next()?, steps.next()?);
     let count = second
         .step?
         .checked_sub(first.step?)
         .filter(|count| *count > 0)?;
-    Some(second.at_ms?.checked_sub(first.at_ms?)? / count)
+    let between_ms = second.at_ms?.checked_sub(first.at_ms?)?;
+    Some(between_ms.checked_mul(first.step?.clamp(1, count))? / count)
 }
 
 /// How long an epoch took by the watcher's clock.
@@ -251,4 +255,29 @@ fn hangs(record: &NodeRecord, end_ms: u64) -> Vec<Span> {
     }
     found.extend(since.map(|from| (from, end_ms)));
     found
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn training_begins_before_the_first_step_that_is_printed() {
+        let before_first = |seen: [(u64, u64); 2]| {
+            let points = seen.map(|(step, at_ms)| MetricPoint {
+                kind: PointKind::Step,
+                place: 0,
+                epoch: None,
+                step: Some(step),
+                at_ms: Some(at_ms),
+                metrics: std::collections::BTreeMap::new(),
+            });
+            first_steps_ms(&points)
+        };
+        assert_eq!(before_first([(50, 9_000), (100, 14_000)]), Some(5_000));
+        assert_eq!(before_first([(1, 4_100), (50, 9_000)]), Some(100));
+        assert_eq!(before_first([(0, 4_100), (10, 5_100)]), Some(100));
+        let continued = before_first([(10_050, 9_000), (10_100, 14_000)]);
+        assert_eq!(continued, Some(5_000), "not since step 1");
+    }
 }
