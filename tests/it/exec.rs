@@ -576,6 +576,11 @@ fn job_that_ends_while_the_disk_is_full_is_completed_later() {
         ),
         "{said}"
     );
+    // The index cannot be written either.
+    let listed = env.dlrun(["list", "--json"]).args(flags).run().code(0);
+    let listed = listed.result();
+    let state = &listed["runs"][0]["state"];
+    assert_eq!(state, "failed", "{listed}");
     fs::remove_file(tiny.0.join("full")).expect("ours");
     let shown = env
         .dlrun(["show", "--json", &id])

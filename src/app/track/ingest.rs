@@ -129,9 +129,10 @@ impl Tracker<'_> {
 
     /// Takes runs into the index with what they measured: all of it where they are over, without the series where they go
     /// on and the measurements are `wanted`.
-    pub(super) fn take_in_seen(&mut self, seen: &[Seen], wanted: bool) {
+    /// False where the index cannot be written.
+    pub(super) fn take_in_seen(&mut self, seen: &[Seen], wanted: bool) -> bool {
         if seen.is_empty() {
-            return;
+            return true;
         }
         for Seen {
             run,
@@ -159,15 +160,16 @@ impl Tracker<'_> {
             }
             Ok::<(), StoreError>(())
         });
-        if let Err(error) = written {
+        if let Err(error) = &written {
             self.warn(
                 "index",
                 &format!(
                     "the index was not brought up to date: {}",
-                    chain(&error).join(": ")
+                    chain(error).join(": ")
                 ),
             );
         }
+        written.is_ok()
     }
 
     fn is_news(&self, seen: &Seen) -> bool {

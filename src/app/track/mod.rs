@@ -177,8 +177,12 @@ impl<'a> Tracker<'a> {
         };
         let changed = seen.into_iter().zip(before).filter(is_changed);
         let changed: Vec<Seen> = changed.map(|(seen, _)| seen).collect();
-        self.take_in_seen(&changed, false);
-        Ok(())
+        if self.take_in_seen(&changed, false) || self.store.path() == Path::new(Store::IN_MEMORY) {
+            return Ok(());
+        }
+        // What the index holds is older than what was just seen.
+        self.store = Store::in_memory()?;
+        self.refresh_unfinished(history)
     }
 
     /// Runs that are over with records that were written since they were read: a training may outlive its job, and what a full disk

@@ -44,12 +44,15 @@ impl Store {
         Self::prepare(connect(path, 0o600)?, path, "OFF")
     }
 
+    /// The path of one that is in no file.
+    pub const IN_MEMORY: &str = ":memory:";
+
     /// An index that ends with the process, for when no file can be had.
     ///
     /// # Errors
     /// [`StoreFault::Query`], for want of memory.
     pub fn in_memory() -> Result<Self, StoreError> {
-        let path = Path::new(":memory:");
+        let path = Path::new(Self::IN_MEMORY);
         let opened = Connection::open_in_memory();
         Self::prepare(
             opened.map_err(|source| StoreError::from_sqlite(path, "open", source))?,
