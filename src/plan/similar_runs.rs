@@ -163,18 +163,30 @@ impl<'a> Ladder<'a> {
             let runs: Vec<&Past> = runs.iter().map(|(past, _)| *past).collect();
             number_beyond(self.job, &runs).is_none()
         };
-        let nearest = [Numbers::Same, Numbers::NoLarger, Numbers::Around];
-        let nearest = nearest.map(|numbers| (numbers, counted(numbers)));
+        // The memory of a run does not grow with its epochs, so all of them say it.
+        let nearest = match scales {
+            true => &[Numbers::Same, Numbers::NoLarger, Numbers::Around][..],
+            false => &[Numbers::Same, Numbers::Around],
+        };
+        let mut nearest = nearest.iter().map(|numbers| (*numbers, counted(*numbers)));
         let is_usable =
             |(_, runs): &(Numbers, Vec<(&Past, f64)>)| is_enough(runs) && is_around(runs);
-        let (numbers, runs) = nearest.into_iter().find(is_usable)?;
+        let (numbers, runs) = nearest.find(is_usable)?;
         let at_least = runs.iter().map(|(past, measured)| {
             let scale = if scales {
-                scale(&past.identity, self.job)
+                scale(&past.identity, self.job, 1.0)
             } else {
                 1.0
             };
             measured * beyond(past).unwrap_or(1.0) * scale
+        });
+        // The job's share of what longer runs took: one of them may be nearer in its other numbers.
+        let longer = match numbers {
+            Numbers::NoLarger => counted(Numbers::Around),
+            Numbers::Same | Numbers::Around => Vec::new(),
+        };
+        let shares = longer.iter().map(|(past, measured)| {
+            measured * beyond(past).unwrap_or(1.0) * scale(&past.identity, self.job, 0.0)
         });
         Some(Needed {
             runs: runs.len(),
@@ -182,7 +194,7 @@ impl<'a> Ladder<'a> {
                 .iter()
                 .map(|(_, measured)| *measured)
                 .fold(0.0, f64::max),
-            at_least: at_least.fold(0.0, f64::max),
+            at_least: at_least.chain(shares).fold(0.0, f64::max),
             numbers,
             cut_off: runs
                 .iter()
@@ -279,13 +291,15 @@ fn number_beyond(job: &Identity, runs: &[&Past]) -> Option<String> {
     })
 }
 
-/// Whether a run had no more epochs, steps and samples than the job has.
+/// Whether a run had no more epochs, steps and samples than the job has, which has any.
 fn is_no_larger(past: &Identity, job: &Identity) -> bool {
-    let amounts = job
-        .numbers
-        .iter()
-        .filter(|(name, _)| Amount::of(name).is_some());
-    { amounts }.all(|(name, asked)| past.numbers.get(name).is_some_and(|ran| ran <= asked))
+    let amounts = || {
+        let numbers = job.numbers.iter();
+        numbers.filter(|(name, _)| Amount::of(name).is_some())
+    };
+    let is_less =
+        |(name, asked): (&String, &f64)| past.numbers.get(name).is_some_and(|ran| ran <= asked);
+    amounts().next().is_some() && amounts().all(is_less)
 }
 
 /// What a run with the same arguments lacks to tell what the job needs.
@@ -315,9 +329,9 @@ fn lack(past: &Identity, job: &Identity, is_here: bool) -> Option<&'static str> 
     lacks.iter().find(|(lacks, _)| *lacks).map(|(_, why)| *why)
 }
 
-/// By how much longer the job is than a run by its epochs and samples; never below 1.
-fn scale(past: &Identity, job: &Identity) -> f64 {
-    let mut scales = [1.0_f64; 2];
+/// By how much longer the job is than a run by its epochs, and by its samples; neither below `least`.
+fn scale(past: &Identity, job: &Identity, least: f64) -> f64 {
+    let mut scales = [None::<f64>; 2];
     for (name, asked) in &job.numbers {
         let (Some(amount), Some(ran)) = (Amount::of(name), past.numbers.get(name)) else {
             continue;
@@ -326,10 +340,13 @@ fn scale(past: &Identity, job: &Identity) -> f64 {
         if *ran > 0.0 && ratio.is_finite() {
             // Epochs and steps are two words for one amount.
             let scale = &mut scales[usize::from(amount == Amount::Samples)];
-            *scale = scale.max(ratio);
+            *scale = Some(scale.unwrap_or(0.0).max(ratio));
         }
     }
-    scales.iter().product()
+    let scales = scales.into_iter();
+    scales
+        .map(|scale| scale.unwrap_or(1.0).max(least))
+        .product()
 }
 
 /// Says whether a run was cut off at its time limit, or vanished so close to it that it may have been.

@@ -634,6 +634,9 @@ fn conditions(parameters: &mut [Parameter], problems: &mut Vec<Problem>) {
                 let has_it = values.iter().any(|known| shown(known) == *value);
                 (!has_it).then(|| format!("`{name}` has no value `{value}`"))
             }
+            (_, Follows::With(..)) if other.is_some_and(|other| other.follows.is_some()) => {
+                Some(format!("`{name}` follows another parameter itself"))
+            }
             (Some(Kind::Choice(values)), Follows::With(_, own)) if values.len() == own.len() => {
                 for (known, (theirs, _)) in values.iter().zip(own) {
                     *theirs = shown(known);
@@ -641,7 +644,7 @@ fn conditions(parameters: &mut [Parameter], problems: &mut Vec<Problem>) {
                 None
             }
             (Some(Kind::Choice(values)), Follows::With(_, own)) => Some(format!(
-                "it has {} and `{name}` {}; with each value of the other belongs one of its own",
+                "it has {} and `{name}` {}: each value of that one needs one here",
                 counted(own.len() as u64, "value"),
                 values.len()
             )),

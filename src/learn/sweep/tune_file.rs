@@ -127,7 +127,7 @@ fn read(
             .iter()
             .filter_map(|parameter| refusal(parameter, &space, &base)),
     );
-    let of_batch = space.iter().find(|one| keeps_batch(one, &space));
+    let of_batch = space.iter().find(|one| keeps_batch(one, &space, &base));
     if let Some(one) = of_batch.filter(|_| steps.is_some()) {
         let message = format!(
             "`tune.steps` compares steps, and `{}` changes how many samples one has",
@@ -264,17 +264,12 @@ fn refusal(parameter: &Parameter, space: &[Parameter], base: &Document) -> Optio
         return fault(why.to_owned(), hint);
     }
     let names = std::iter::once(parameter.short.clone()).chain(uses(parameter, base));
-    let has = |name: &String, words| {
-        let name = name.to_ascii_lowercase();
-        let mut parts = name.split(|c: char| !c.is_ascii_alphanumeric());
-        parts.any(|part| is_among(words, part))
-    };
-    let of_result = |name: &String| match has(name, OF_STEP) {
-        true => !keeps_batch(parameter, space),
-        false => has(name, OF_RESULT),
+    let of_result = |name: &String| match has_part(name, OF_STEP) {
+        true => !keeps_batch(parameter, space, base),
+        false => has_part(name, OF_RESULT),
     };
     let name = { names }.find(of_result)?;
-    let hint = match has(&name, OF_STEP) {
+    let hint = match has_part(&name, OF_STEP) {
         true => "keep the global batch: vars.micro = [64, 32], vars.accumulate = { values = [1, 2], with = \"micro\" }".to_owned(),
         false => sweep,
     };
@@ -284,9 +279,16 @@ fn refusal(parameter: &Parameter, space: &[Parameter], base: &Document) -> Optio
     )
 }
 
+/// Whether a part of a name, as `batch` of `--batch-size`, is among some.
+fn has_part(name: &str, words: &str) -> bool {
+    let name = name.to_ascii_lowercase();
+    let mut parts = name.split(|c: char| !c.is_ascii_alphanumeric());
+    parts.any(|part| is_among(words, part))
+}
+
 /// Whether it is one of two numbers that are searched together and have the same product in each trial: samples of a step, and steps
 /// whose gradients are accumulated.
-fn keeps_batch(parameter: &Parameter, space: &[Parameter]) -> bool {
+fn keeps_batch(parameter: &Parameter, space: &[Parameter], base: &Document) -> bool {
     let of_pair = |one: &Parameter| {
         let Some(Follows::With(other, values)) = &one.follows else {
             return false;
@@ -296,8 +298,15 @@ fn keeps_batch(parameter: &Parameter, space: &[Parameter]) -> bool {
             own.checked_mul(theirs.parse().ok()?)
         };
         let products: BTreeSet<Option<i64>> = values.iter().map(product).collect();
-        let is_meant = [&one.name, other].contains(&&parameter.name);
-        is_meant && products.len() == 1 && !products.contains(&None)
+        let both = [&one.name, other];
+        // Of a variable the first value is the one in use.
+        let is_of_step = |one: &Parameter| {
+            let names = std::iter::once(one.short.clone()).chain(uses(one, base));
+            one.path[0] == VARS && { names }.any(|name| has_part(&name, OF_STEP))
+        };
+        let pair = space.iter().filter(|one| both.contains(&&one.name));
+        let is_constant = products.len() == 1 && !products.contains(&None);
+        both.contains(&&parameter.name) && is_constant && { pair }.all(is_of_step)
     };
     space.iter().any(of_pair)
 }

@@ -30,6 +30,9 @@ pub(super) struct Account {
     owed: Option<Gap>,
 }
 
+/// Less than this may be of the process that started the command, whose size the kernel counts too, in bytes.
+const LEAST_MISSED: u64 = 64 << 20;
+
 impl Account {
     pub(super) fn starting(started_at_ms: u64) -> Self {
         Self {
@@ -40,6 +43,8 @@ impl Account {
 
     /// Goes on where a killed watcher ended; `from_ms` is the last sample that it left.
     pub(super) fn take_over(&mut self, former: Option<&Resumed>) {
+        // What was resident in the samples of the former watcher is not known.
+        self.resident_peak_bytes = former.map(|_| u64::MAX);
         // What the former watcher had read and not yet written is lost with it.
         let last_ms = former.and_then(|former| former.times.last().copied());
         let from_ms = last_ms.unwrap_or(self.started_at_ms);
@@ -214,8 +219,11 @@ impl Account {
         let Some((peak, seen)) = peak.zip(self.resident_peak_bytes) else {
             return;
         };
-        let with_missed = usage.mem_peak_bytes.unwrap_or(0) + peak.saturating_sub(seen);
-        usage.note_process_peak(Some(with_missed.min(peak)));
+        let missed = peak.saturating_sub(seen);
+        if missed >= LEAST_MISSED {
+            let with_missed = usage.mem_peak_bytes.unwrap_or(0) + missed;
+            usage.note_process_peak(Some(with_missed.min(peak)));
+        }
     }
 
     /// Writes the sums into a record whose watcher counts are those of this process.
@@ -258,7 +266,8 @@ mod tests {
             account.add_missed_peak(Some(of_process));
             account.own.usage.mem_peak_bytes
         };
-        assert_eq!(peak(10, 400), Some(396));
+        assert_eq!(peak(10 << 20, 400 << 20), Some((400 << 20) - 4));
+        assert_eq!(peak(10 << 20, 40 << 20), Some((10 << 20) - 4));
         assert_eq!(peak(10, 8), Some(6), "several processes held more together");
     }
 

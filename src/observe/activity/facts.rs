@@ -220,7 +220,10 @@ fn first_steps_ms(points: &[MetricPoint]) -> Option<u64> {
         .checked_sub(first.step?)
         .filter(|count| *count > 0)?;
     let between_ms = second.at_ms?.checked_sub(first.at_ms?)?;
-    Some(between_ms.checked_mul(first.step?.clamp(1, count))? / count)
+    // Points are thinned out, lines between two that are left too.
+    let lines = second.place.saturating_sub(first.place).max(1);
+    let steps_of_line = (count / lines).max(1);
+    Some(between_ms.checked_mul(first.step?.clamp(1, steps_of_line))? / count)
 }
 
 /// How long an epoch took by the watcher's clock.
@@ -266,7 +269,8 @@ mod tests {
         let before_first = |seen: [(u64, u64); 2]| {
             let points = seen.map(|(step, at_ms)| MetricPoint {
                 kind: PointKind::Step,
-                place: 0,
+                // After 10,000 steps each second line was left out.
+                place: if step > 10_050 { 2 } else { 0 },
                 epoch: None,
                 step: Some(step),
                 at_ms: Some(at_ms),
@@ -277,7 +281,7 @@ mod tests {
         assert_eq!(before_first([(50, 9_000), (100, 14_000)]), Some(5_000));
         assert_eq!(before_first([(1, 4_100), (50, 9_000)]), Some(100));
         assert_eq!(before_first([(0, 4_100), (10, 5_100)]), Some(100));
-        let continued = before_first([(10_050, 9_000), (10_100, 14_000)]);
+        let continued = before_first([(10_050, 9_000), (10_150, 19_000)]);
         assert_eq!(continued, Some(5_000), "not since step 1");
     }
 }

@@ -2,58 +2,77 @@
 
 use std::borrow::Cow;
 
-/// The line with points in its decimals, where its commas are those of decimals: it has no number with a point, each comma between two
-/// digits may be one, and at least one can be nothing else. `1,234` alone may be thousands.
+/// The line with points in those of its numbers whose comma can only be that of decimals, if it has no number with a point. `1,234` may be thousands.
 pub(super) fn with_points(text: Cow<'_, str>) -> Cow<'_, str> {
     let bytes = text.as_bytes();
-    let is_digit = |at: usize| bytes.get(at).is_some_and(u8::is_ascii_digit);
-    let is_between = |at: &usize| *at > 0 && is_digit(at - 1) && is_digit(at + 1);
-    let places: Vec<usize> = memchr::memchr_iter(b',', bytes)
-        .filter(is_between)
-        .collect();
-    // A date or a version, `30.11.2026`, is no number with a point.
-    let mut points = bytes.split(|byte| !byte.is_ascii_digit() && *byte != b'.');
-    let is_number = |word: &[u8]| {
-        let points = memchr::memchr_iter(b'.', word).count();
-        points == 1 && !word.starts_with(b".") && !word.ends_with(b".")
+    let between = |at: &usize| {
+        let is_digit = |at: usize| bytes.get(at).is_some_and(u8::is_ascii_digit);
+        *at > 0 && is_digit(at - 1) && is_digit(at + 1)
     };
-    if places.is_empty() || points.any(is_number) {
+    let commas = || memchr::memchr_iter(b',', bytes).filter(between);
+    let is_prose = || {
+        bytes
+            .iter()
+            .any(|byte| byte.is_ascii_alphabetic() && !b"eE".contains(byte))
+    };
+    if commas().next().is_none() || !is_prose() {
         return text;
     }
-    let mut is_certain = false;
-    for place in &places {
-        let whole = bytes[..*place]
-            .iter()
-            .rev()
-            .take_while(|byte| byte.is_ascii_digit());
-        let begin = place - whole.count();
-        let fraction = bytes[place + 1..]
-            .iter()
-            .take_while(|byte| byte.is_ascii_digit());
-        let fraction = fraction.count();
-        let before = begin.checked_sub(1).map(|at| bytes[at]);
-        let behind = bytes.get(place + 1 + fraction);
-        // `[1,0]` is a list, `20:12:26,123` a time of day, `(3,224)` a shape, `1,2,3` too.
-        let stands_alone = matches!(
-            before,
-            None | Some(b' ' | b'\t' | b'=' | b'-' | b'+' | b'|')
-        ) || before == Some(b':') && !is_digit(begin.saturating_sub(2));
-        if !stands_alone
-            || behind.is_some_and(|byte| matches!(byte, b',' | b'-' | b':'))
-                && is_digit(place + 2 + fraction)
-        {
-            return text;
-        }
-        is_certain |= fraction != 3 || &bytes[begin..*place] == b"0";
+    let has_point = memchr::memchr_iter(b'.', bytes).filter(between);
+    if { has_point }.any(|at| Number::around(bytes, at).is_one()) {
+        return text;
     }
-    if !is_certain {
+    let decimal = commas().filter(|at| Number::around(bytes, *at).is_decimal());
+    let decimal: Vec<usize> = decimal.collect();
+    if decimal.is_empty() {
         return text;
     }
     let mut text = text.into_owned();
-    for place in places {
+    for place in decimal {
         text.replace_range(place..=place, ".");
     }
     Cow::Owned(text)
+}
+
+/// The digits on both sides of a comma or point, and what stands around them.
+struct Number<'a> {
+    before: &'a [u8],
+    whole: &'a [u8],
+    fraction: &'a [u8],
+    behind: &'a [u8],
+}
+
+impl<'a> Number<'a> {
+    fn around(bytes: &'a [u8], at: usize) -> Self {
+        let digits = |bytes: &mut dyn Iterator<Item = &u8>| {
+            bytes.take_while(|byte| byte.is_ascii_digit()).count()
+        };
+        let begin = at - digits(&mut bytes[..at].iter().rev());
+        let end = at + 1 + digits(&mut bytes[at + 1..].iter());
+        Self {
+            before: &bytes[..begin],
+            whole: &bytes[begin..at],
+            fraction: &bytes[at + 1..end],
+            behind: &bytes[end..],
+        }
+    }
+
+    /// No part of a list, date or version: `[1,0]`, `20:12:26,123`, `(3,22)`, `1,2,3`, `30.11.2026`.
+    fn is_one(&self) -> bool {
+        let is_alone = match self.before {
+            [] | [.., b' ' | b'\t' | b'=' | b'|'] => true,
+            [.., b'-' | b'+'] => true,
+            [.., last, b':'] => !last.is_ascii_digit(),
+            _ => false,
+        };
+        let goes_on =
+            matches!(self.behind, [b',' | b'.' | b'-' | b':', next, ..] if next.is_ascii_digit());
+        is_alone && !goes_on
+    }
+
+    fn is_decimal(&self) -> bool {
+        self.is_one() && (self.fraction.len() != 3 || self.whole == b"0")
+    }
 }
 
 #[cfg(test)]
@@ -73,8 +92,15 @@ mod tests {
             ),
             ("loss:0,005", "loss:0.005"),
             ("30.11.2026 20:42 acc=81,0", "30.11.2026 20:42 acc=81.0"),
-            // All digits of a number that may be one of thousands, beside another.
-            ("loss 1,234 val 0,5", "loss 1.234 val 0.5"),
+            ("loss 1,234 val 0,5", "loss 1,234 val 0.5"),
+            (
+                "2026-11-30 20:12:26,123 - INFO - Epoch 3: acc 0,5",
+                "2026-11-30 20:12:26,123 - INFO - Epoch 3: acc 0.5",
+            ),
+            (
+                "[1,0]<stdout>:Epoch 3 loss=0,52",
+                "[1,0]<stdout>:Epoch 3 loss=0.52",
+            ),
         ] {
             assert_eq!(with_points(text.into()), expected);
         }
@@ -86,6 +112,9 @@ mod tests {
             "shape (3,22)",
             "loss 0.5, 1,25 of 3",
             "a,b",
+            "5,1",
+            "3,1e-05",
+            "0,50 steps of 0.5",
             "Epoch 3, loss 5",
         ] {
             assert_eq!(with_points(text.into()), text);

@@ -87,8 +87,8 @@ pub(super) struct Fold {
     steps_apart: Option<u64>,
     /// Lines of the epoch that ended last, if it had no steps.
     last_lines: u64,
-    /// Times that were said to be of the whole training.
-    run_ends: u32,
+    /// Times that were said to be of the whole training, the epochs at the last of them, and the first.
+    run_ends: (u32, u64, Option<f64>),
     /// Whether the figures of the line at hand count.
     counts: bool,
     /// When the training began, while it has no epoch yet.
@@ -207,12 +207,17 @@ impl Fold {
             }
             (Says::RunEnd, _) => {
                 let seconds = event.seconds.filter(|seconds| is_time(*seconds));
-                self.run_ends += u32::from(seconds.is_some());
-                // A third one of the same training that has not grown: each is of a part, as of an epoch.
-                let before = self.progress.run_seconds;
-                let has_grown = before.is_some_and(|before| seconds > Some(1.2 * before));
-                let is_of_part = self.run_ends > 2 && self.progress.restarts == 0 && !has_grown;
-                self.progress.run_seconds = seconds.or(before).filter(|_| !is_of_part);
+                // Several ranks may say the same.
+                let (ends, at, first) = self.run_ends;
+                let epochs = self.progress.epochs_completed;
+                let is_next = seconds.is_some() && (ends == 0 || at < epochs);
+                let ends = ends + u32::from(is_next);
+                self.run_ends = (ends, epochs, first.or(seconds));
+                // A third one of the same training that is no longer than the first: each is of a part, as of an epoch.
+                let has_grown = seconds > first.map(|first| 1.2 * first);
+                let is_of_part = ends > 2 && self.progress.restarts == 0 && !has_grown;
+                let last = seconds.or(self.progress.run_seconds);
+                self.progress.run_seconds = last.filter(|_| !is_of_part);
                 self.figures(facts);
             }
             (Says::Figures, _) | (_, None) => self.figures(facts),
@@ -845,13 +850,18 @@ mod tests {
     fn last_total_is_that_of_the_run() {
         let run = |times: &[f64]| {
             let mut fold = Fold::default();
-            for seconds in times {
-                fold.apply(Event::run_end(Some(*seconds), Facts::default()), None);
+            for (epoch, seconds) in (1..).zip(times) {
+                fold.apply(Event::epoch_end((epoch, None), Facts::default()), None);
+                for _ in 0..4 {
+                    fold.apply(Event::run_end(Some(*seconds), Facts::default()), None);
+                }
             }
             fold.progress(None).run_seconds
         };
         assert_eq!(run(&[1.0, 2.0, 3.0]), Some(3.0));
         assert_eq!(run(&[9.0, 4.0]), Some(4.0));
+        assert_eq!(run(&[3.0, 6.0, 9.0, 12.0, 15.0, 18.0]), Some(18.0));
+        assert_eq!(run(&[3.0, 3.1, 3.0, 100.0]), Some(100.0));
         assert_eq!(run(&[3.0, 3.1, 3.0, 3.2]), None, "of an epoch each");
     }
 

@@ -131,7 +131,8 @@ impl<'a> Read<'a> {
             return Some(after);
         }
         // `took 4,6 s` beside points: nobody knows what the comma is.
-        let is_cut = between == ",";
+        let is_whole = scan::unsigned(from).is_some_and(|(_, rest)| !rest.starts_with('.'));
+        let is_cut = between == "," && is_whole;
         if let Some((seconds, after)) = scan::duration(from).filter(|_| !is_cut) {
             let known = (self.named_seconds, self.idle_seconds);
             self.take_time(name, seconds, after);
@@ -198,7 +199,8 @@ impl<'a> Read<'a> {
         let is_step = written.bytes().all(|byte| byte.is_ascii_digit())
             && behind.len() < after.len()
             && decimals.len() < behind.len()
-            && decimals.starts_with('.');
+            && decimals.starts_with('.')
+            && scan::duration(behind).is_none();
         if is_named
             && !is_step
             && !has_comma

@@ -269,7 +269,7 @@ pub(super) fn rate_unit(text: &str) -> Option<(&'static str, &str)> {
         .trim_start();
     let end = rest.find(|c: char| !is_word(c)).unwrap_or(rest.len());
     // `lr 0.01 tokens/sec: 40,960`: the name of what follows.
-    let is_name = rest[end..].starts_with([':', '=']);
+    let is_name = rest[end..].trim_start().starts_with([':', '=']);
     let is_second = matches!(&rest[..end], "s" | "sec" | "second");
     (is_second && !is_name).then_some((unit, &rest[end..]))
 }

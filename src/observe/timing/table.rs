@@ -104,7 +104,11 @@ impl Recogniser for Table {
 
     fn read<'a>(&mut self, line: &Line<'a>, say: &mut dyn FnMut(Event<'a>)) {
         if let Some(head) = head(line.text, self.by_commas) {
-            let before = self.head.take().and_then(|before| before.last);
+            let before = self
+                .head
+                .take()
+                .filter(|before| before.columns == head.columns);
+            let before = before.and_then(|before| before.last);
             self.head = Some(Head { before, ..head });
             return;
         }

@@ -372,6 +372,10 @@ fn longer_runs_do_not_count_where_shorter_ones_are_enough() {
     let history = history(runs);
     let needed = ladder(&asked, &history).seconds().expect("enough");
     assert_eq!(needed.numbers, Numbers::NoLarger);
+    // One that had the job's own numbers, but for its epochs, took long: the job's share of it counts.
+    let mut runs = history.past;
+    runs.push(past(of(27.0, 32.0), 27_000.0, DONE));
+    assert_eq!(at_least(&asked, runs), Some(3_000.0));
 }
 
 #[test]

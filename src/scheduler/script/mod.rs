@@ -58,16 +58,16 @@ pub(super) fn naming(run_id: &RunId) -> String {
 }
 
 fn rendered(plan: &Plan, identity: &str) -> String {
-    // `-p`: neither BASH_ENV, SHELLOPTS nor functions of the submitting shell change what the script does. Modules and conda may need these.
-    let needs_shell = !plan.modules.is_empty() || plan.conda.is_some();
-    let mut script = format!(
-        "{}\n",
-        if needs_shell {
-            "#!/bin/bash"
-        } else {
-            PRIVILEGED
-        }
-    );
+    // `-p`: neither BASH_ENV, SHELLOPTS nor functions of the submitting shell change what the script does. Modules and conda may need these,
+    // and PBS starts the shell by itself.
+    let is_started_by_line = plan.scheduler.has_steps() || plan.scheduler.is_local();
+    let is_privileged = is_started_by_line && plan.modules.is_empty() && plan.conda.is_none();
+    let first = if is_privileged {
+        PRIVILEGED
+    } else {
+        "#!/bin/bash"
+    };
+    let mut script = format!("{first}\n");
     let adapter = adapter_for(plan.scheduler);
     let (prefix, directives) = adapter.directives(plan);
     for directive in directives {

@@ -105,7 +105,7 @@ for dlrun_signal in TERM INT HUP QUIT; do
     trap "dlrun_asked+=\" $dlrun_signal\"; [ -z \"\$dlrun_child\" ] || kill -s $dlrun_signal \"\$dlrun_child\" 2> /dev/null" "$dlrun_signal"
 done
 # They are meant for the command.
-trap : USR1 USR2
+trap : USR1 USR2 ALRM VTALRM PROF XCPU IO PWR STKFLT
 attend() { # attend DIR WORD...: runs a program in a directory, without input; signals are passed on to it
     local dir=$1 code
     shift
