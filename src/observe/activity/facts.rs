@@ -1,12 +1,16 @@
 //! What a run's own log says of its times: the facts that come before anything that samples suggest.
 
-use crate::record::{Epoch, EventKind, MetricPoint, NodeRecord, NodeState, PointKind, median};
+use crate::record::{
+    Epoch, EventKind, MetricPoint, NodeRecord, NodeState, PointKind, Progress, median,
+};
 
 /// From here to there, in Unix milliseconds UTC.
 pub(super) type Span = (u64, u64);
 /// What an epoch took beyond the time that its program states for its training is something else from here on.
 const LEAST_REST_SECONDS: f64 = 1.0;
 const LEAST_REST: f64 = 0.05;
+/// Stretches without an evaluation that tell the usual time of a step.
+const LEAST_PAUSES: usize = 3;
 /// Steps from which on their median is compared with a period.
 const LEAST_STEPS: u64 = 5;
 
@@ -62,6 +66,7 @@ impl Facts {
         };
         facts.add_epochs(&progress.epochs, record.started_at_ms);
         facts.add_evaluations(&progress.epochs, &progress.points);
+        facts.add_pauses(progress);
         if progress.epochs_completed > progress.epochs.len() as u64 {
             facts.add_dropped(&progress.epochs);
         }
@@ -118,6 +123,56 @@ impl Facts {
             if let Some(last) = last.filter(|last| *last > from) {
                 self.evaluation.push((from, last));
             }
+        }
+    }
+
+    /// Between two lines of steps with the figures of an evaluation: what these lie apart beyond the usual time of their steps.
+    fn add_pauses(&mut self, progress: &Progress) {
+        let mut ends: Vec<u64> = progress
+            .points
+            .iter()
+            .filter(|point| point.kind == PointKind::Evaluation)
+            .filter_map(|point| point.at_ms)
+            .chain(progress.epochs.iter().filter_map(|epoch| {
+                let evaluates = epoch.metrics.keys().any(|name| is_of_evaluation(name));
+                epoch.ended_at_ms.filter(|_| evaluates)
+            }))
+            .collect();
+        ends.sort_unstable();
+        let pauses = pauses(&progress.points, progress.steps_per_epoch);
+        let inside = |pause: &Pause| {
+            ends[..ends.partition_point(|ms| *ms <= pause.to_ms)]
+                .split_at(ends.partition_point(|ms| *ms <= pause.from_ms))
+                .1
+        };
+        let plain = pauses.iter().filter(|pause| inside(pause).is_empty());
+        let paces: Vec<f64> = plain.map(Pause::pace_ms).collect();
+        let Some(pace_ms) = median(paces.clone()).filter(|_| paces.len() >= LEAST_PAUSES) else {
+            return;
+        };
+        for pause in &pauses {
+            let ends = inside(pause);
+            let length_ms = (pause.to_ms - pause.from_ms) as f64;
+            let rest_ms = length_ms - pace_ms * pause.steps as f64;
+            let known = |(from, to): &Span| *from < pause.to_ms && *to > pause.from_ms;
+            if ends.is_empty()
+                || rest_ms < 1e3 * LEAST_REST_SECONDS
+                || rest_ms < LEAST_REST * length_ms
+                || self.evaluation.iter().any(known)
+            {
+                continue;
+            }
+            // Lines with nothing between them are of one evaluation. Between points others were left out.
+            let ends = if pause.is_whole {
+                &ends[ends.len() - 1..]
+            } else {
+                ends
+            };
+            let each_ms = (rest_ms / ends.len() as f64) as u64;
+            let spans = ends
+                .iter()
+                .map(|to| (to.saturating_sub(each_ms).max(pause.from_ms), *to));
+            self.evaluation.extend(spans);
         }
     }
 
@@ -210,6 +265,54 @@ impl Facts {
     }
 }
 
+/// From one line of steps to the next.
+struct Pause {
+    from_ms: u64,
+    to_ms: u64,
+    steps: u64,
+    /// Whether no other line of steps was between them.
+    is_whole: bool,
+}
+
+impl Pause {
+    fn pace_ms(&self) -> f64 {
+        (self.to_ms - self.from_ms) as f64 / self.steps as f64
+    }
+}
+
+/// Those of which it is known how many steps they had.
+fn pauses(points: &[MetricPoint], steps_per_epoch: Option<u64>) -> Vec<Pause> {
+    let steps: Vec<_> = points
+        .iter()
+        .filter(|point| point.kind == PointKind::Step)
+        .collect();
+    let pause = |pair: &[&MetricPoint]| {
+        let [one, other] = pair else { return None };
+        let (before, after) = one.step.zip(other.step)?;
+        let steps = match after.checked_sub(before) {
+            Some(steps)
+                if one.epoch == other.epoch || steps_per_epoch.is_none_or(|of| after > of) =>
+            {
+                steps
+            }
+            // Steps are counted in each epoch.
+            _ if one.epoch.map(|epoch| epoch + 1) == other.epoch => {
+                steps_per_epoch?.checked_sub(before)?.checked_add(after)?
+            }
+            _ => return None,
+        };
+        let (from_ms, to_ms) = one.at_ms.zip(other.at_ms).filter(|(from, to)| from < to)?;
+        let is_whole = other.place == one.place + 1;
+        (steps > 0).then_some(Pause {
+            from_ms,
+            to_ms,
+            steps,
+            is_whole,
+        })
+    };
+    steps.windows(2).filter_map(pause).collect()
+}
+
 /// How long the steps to the first took that was seen, if they took as long as those from it to the second. Each 50th may be printed; a training that
 /// continues begins with a large number.
 fn first_steps_ms(points: &[MetricPoint]) -> Option<u64> {
@@ -263,6 +366,55 @@ fn hangs(record: &NodeRecord, end_ms: u64) -> Vec<Span> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn an_evaluation_between_steps_takes_what_they_lie_apart_beyond_their_time() {
+        let point = |kind, place, step, at_ms| MetricPoint {
+            kind,
+            place,
+            epoch: None,
+            step: Some(step),
+            at_ms: Some(at_ms),
+            metrics: [("loss".to_owned(), 1.0)].into(),
+        };
+        let steps = [
+            (10, 10_000),
+            (20, 11_000),
+            (30, 12_000),
+            (40, 13_000),
+            (50, 19_000),
+            (60, 20_000),
+        ];
+        let evaluated = |evaluations: &[(u64, u64)], left_out: u64| {
+            let mut progress = Progress::default();
+            let places = (0..).step_by(1 + usize::try_from(left_out).expect("small"));
+            let steps = places.zip(steps);
+            progress.points = steps
+                .map(|(place, (step, ms))| point(PointKind::Step, place, step, ms))
+                .collect();
+            let evaluations = evaluations.iter();
+            progress
+                .points
+                .extend(evaluations.map(|(step, ms)| point(PointKind::Evaluation, 0, *step, *ms)));
+            let mut facts = Facts::default();
+            facts.add_pauses(&progress);
+            facts.evaluation
+        };
+        assert_eq!(evaluated(&[(40, 18_500)], 0), [(13_500, 18_500)]);
+        assert_eq!(
+            evaluated(&[(40, 17_500), (41, 18_500)], 0),
+            [(13_500, 18_500)]
+        );
+        let two = [(15_500, 18_000), (16_500, 19_000)];
+        assert_eq!(
+            evaluated(&[(45, 18_000), (50, 19_000)], 1),
+            two,
+            "lines between were left out"
+        );
+        // Without figures nobody knows what it was, and where there is no more time there was none.
+        assert_eq!(evaluated(&[], 0), []);
+        assert_eq!(evaluated(&[(30, 12_500)], 0), []);
+    }
 
     #[test]
     fn training_begins_before_the_first_step_that_is_printed() {

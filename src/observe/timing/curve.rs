@@ -64,6 +64,10 @@ impl Curve {
             Some((last_epoch, last_step, kept)) if (last_epoch, last_step) == (epoch, step) => {
                 if let Some(point) = self.points.last_mut().filter(|_| kept) {
                     point.metrics.extend(values);
+                    // The last line of an evaluation tells when it was over.
+                    if kind == PointKind::Evaluation {
+                        point.at_ms = at_ms.or(point.at_ms);
+                    }
                 }
             }
             _ => {
