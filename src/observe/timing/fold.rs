@@ -5,52 +5,18 @@
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;
-use std::time::Duration;
 
 use crate::record::{Epoch, EpochNumbering, Progress, StepMark, Throughput};
 
 use super::curve::{Curves, Moment};
 use super::event::{Event, Facts, Metric, Says, is_time};
 use super::names::{self, Trained};
-use super::pace::{Pace, seconds_between};
+use super::open_epoch::{Ended, Open, clock_seconds};
+use super::pace::Pace;
 use super::printed_times;
 
 /// Metrics kept at most, by name. Ours: a training prints a few, and a record must stay small.
 const MAX_METRICS: usize = 64;
-
-/// The longest first step that is believed, in seconds. Ours: compilers take minutes.
-const MAX_FIRST_STEP: f64 = 3600.0;
-
-/// The epoch that runs.
-#[derive(Debug)]
-struct Open {
-    epoch: u64,
-    /// When it began, and whether that is only when its first line came.
-    began_ms: Option<u64>,
-    began_with_line: bool,
-    /// The time of the step before that line, where the line has it.
-    first_step_ms: u64,
-    /// When the epoch before ended, where that is known.
-    after_ms: Option<u64>,
-    /// Lines that spoke of it, and whether one was a step.
-    lines: u64,
-    stepped: bool,
-    /// Whether an evaluation came between the epoch before and this one.
-    after_evaluation: bool,
-    /// Whether its first line was of no step, or of a later one than the first.
-    began_late: bool,
-    last_line_ms: Option<u64>,
-    metrics: BTreeMap<String, f64>,
-}
-
-/// The last epoch that is over.
-#[derive(Debug, Clone, Copy)]
-struct Ended {
-    epoch: u64,
-    began_ms: Option<u64>,
-    /// When its last line was seen; `None` too where other epochs ended in the same reading.
-    at_ms: Option<u64>,
-}
 
 /// Where a line's epoch stands when the line comes.
 #[derive(Debug, PartialEq, Eq)]
@@ -279,19 +245,7 @@ impl Fold {
         }
         if self.reach_and_note(epoch, may_restart, &event.facts, at_ms) {
             if let Some(open) = self.open.as_mut().filter(|open| open.lines == 1) {
-                open.began_late = step > 1;
-                let took = event.facts.step_seconds;
-                let took = took.filter(|took| step <= 1 && (0.0..MAX_FIRST_STEP).contains(took));
-                // Before it came an evaluation, which is no part of the epoch.
-                let is_from_end = open.began_ms == open.after_ms;
-                let begins = open.after_evaluation && is_from_end && (took.is_some() || step == 0);
-                if begins {
-                    open.began_ms = at_ms;
-                }
-                // The line came when the step was over.
-                let took = took.filter(|_| open.began_with_line || begins);
-                let took = Duration::from_secs_f64(took.unwrap_or(0.0));
-                open.first_step_ms = u64::try_from(took.as_millis()).unwrap_or(0);
+                open.first_line_is_step(step, event.facts.step_seconds, at_ms);
             }
             self.add_pace(Some(epoch), step, &event.facts, at_ms);
             self.mark_step(Some(epoch), Some(step), event.of);
@@ -465,14 +419,9 @@ impl Fold {
             epoch,
             began_ms,
             began_with_line,
-            first_step_ms: 0,
             after_evaluation: std::mem::take(&mut self.evaluated),
             after_ms: before.and_then(|ended| ended.at_ms),
-            lines: 0,
-            stepped: false,
-            began_late: false,
-            last_line_ms: None,
-            metrics: BTreeMap::new(),
+            ..Open::default()
         });
     }
 
@@ -480,10 +429,7 @@ impl Fold {
     fn note(&mut self, facts: &Facts<'_>, stepped: bool, at_ms: Option<u64>) {
         self.note_rates(facts);
         if let Some(open) = &mut self.open {
-            open.began_late |= open.lines == 0 && !stepped;
-            open.lines += 1;
-            open.stepped |= stepped;
-            open.last_line_ms = at_ms;
+            open.count_line(stepped, at_ms);
             merge(&mut open.metrics, &facts.metrics);
             merge(&mut open.metrics, &facts.means);
         }
@@ -597,16 +543,7 @@ impl Fold {
         self.unsure = false;
         self.last_lines = if open.stepped { 0 } else { open.lines };
         let seconds = seconds.filter(|seconds| is_time(*seconds));
-        // A line with the figures of an epoch, or of a later step than its first, says nothing of when the epoch began.
-        let began_ms = open
-            .began_ms
-            .filter(|_| !(open.began_with_line && (open.lines <= 1 || open.began_late)));
-        // Its head may have been held back by a buffer until its end came: then it began where the one before ended.
-        let began_ms = if began_ms == at_ms {
-            open.after_ms
-        } else {
-            began_ms.map(|ms| ms.saturating_sub(open.first_step_ms))
-        };
+        let began_ms = open.began_before(at_ms);
         // Of epochs that ended in one reading, nobody knows when each did, nor when the next began.
         let at_once = at_ms.is_some() && self.ended_ms == at_ms;
         if at_once && let Some(last) = self.progress.epochs.last_mut() {
@@ -631,17 +568,6 @@ impl Fold {
             ..Epoch::default()
         });
     }
-}
-
-/// How long an epoch took by the clock. Where its beginning and its end were read at one go the clock cannot tell, nor
-/// where it runs a second and more short of the `printed` seconds: then a buffer held the beginning back.
-fn clock_seconds(
-    began_ms: Option<u64>,
-    ended_ms: Option<u64>,
-    printed: Option<f64>,
-) -> Option<f64> {
-    let (from, to) = began_ms.zip(ended_ms).filter(|(from, to)| from != to)?;
-    seconds_between(from, to).filter(|clock| printed.is_none_or(|printed| *clock > printed - 1.0))
 }
 
 fn merge(into: &mut BTreeMap<String, f64>, metrics: &[(Cow<'_, str>, f64)]) {

@@ -30,6 +30,7 @@ mod keras;
 mod lightning;
 mod lines;
 mod names;
+mod open_epoch;
 mod pace;
 mod pattern;
 mod plain_figures;
