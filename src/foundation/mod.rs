@@ -13,6 +13,7 @@ pub mod logging;
 mod named;
 pub mod private;
 pub mod statistics;
+pub(crate) mod threads;
 pub(crate) mod toml_keys;
 pub mod toml_reader;
 pub mod units;

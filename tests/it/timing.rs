@@ -336,3 +336,39 @@ fn announced_last_epoch_counts_once_its_figures_came_and_the_program_ended_well(
     let last = follower.unfinished().expect("the third");
     assert_eq!((last.epoch, last.duration_s), (3, Some(3.0)));
 }
+
+#[test]
+fn engines_of_ignite_within_another_are_no_epochs() {
+    let begins = "ignite.engine.engine.Engine INFO: Engine run starting with max_epochs=";
+    let epoch = |number: u32, seconds: u32| {
+        format!("Engine INFO: Epoch[{number}] Complete. Time taken: 00:00:{seconds:02}.120\n")
+    };
+    let mut text = format!("{begins}2.\n");
+    for number in 1..=2 {
+        text += &format!("Epoch[{number}] Iteration[10/100] Loss: 0.5\n");
+        let evaluation = "Engine INFO: Engine run complete. Time taken: 00:00:03.200\n";
+        text += &format!("{begins}1.\n{}{evaluation}", epoch(1, 3));
+        text += &epoch(number, 9);
+    }
+    text += "Engine INFO: Engine run complete. Time taken: 00:00:18.300\n";
+    let progress = follow([text.as_bytes()]);
+    let epochs = progress.epochs.iter();
+    let epochs: Vec<_> = epochs
+        .map(|epoch| (epoch.epoch, epoch.printed_seconds))
+        .collect();
+    assert_eq!(epochs, [(1, Some(9.12)), (2, Some(9.12))]);
+    assert_eq!(progress.restarts, 0);
+}
+
+#[test]
+fn time_of_all_steps_so_far_is_no_steps() {
+    let lines = (1..5).map(|step| format!("step {step}0 loss 2.{step} {step}4.2s elapsed\n"));
+    assert_eq!(
+        follow([lines.collect::<String>().as_bytes()]).step_seconds,
+        None
+    );
+    assert_eq!(
+        follow([b"step 10 loss 2.1 44.2s\n".as_slice()]).step_seconds,
+        Some(44.2)
+    );
+}

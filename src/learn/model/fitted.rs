@@ -18,6 +18,7 @@ use super::response::Response;
 use super::solution::{Solution, written};
 use super::{Explanation, Head, Met, Observation, Priors, Unfit};
 use crate::foundation::hash::Hash;
+use crate::foundation::threads::on_threads;
 use crate::job::SchedulerKind;
 
 /// Variances are looked for on this many configurations; more of them say the same.
@@ -62,33 +63,46 @@ impl Model {
         if gathered.counts.with_epochs + gathered.counts.whole_runs == 0 {
             return Err(nothing_timed(&gathered));
         }
-        let (mut parts, mut explanation) = (Vec::new(), None);
-        let mut scatter = None;
-        for response in Response::ALL {
+        let work = Response::ALL.map(|response| {
             let values = std::mem::take(&mut gathered.values[response as usize]);
-            if values.is_empty() {
-                continue;
-            }
-            let unsolvable = || Unfit::Unsolvable {
-                response: response.as_str(),
-            };
+            (response, values)
+        });
+        let work: Vec<_> = work
+            .into_iter()
+            .filter(|(_, values)| !values.is_empty())
+            .collect();
+        // What is reported is of epochs, unless none was timed.
+        let times = [Response::Epoch, Response::Whole];
+        let reported = times
+            .into_iter()
+            .find(|time| work.iter().any(|(response, _)| response == time));
+        let learned = on_threads(work, |(response, values)| {
             let design = Design::new(response, &gathered.groups, values, priors);
-            let (state, stretch) = solved(&design, response).ok_or_else(unsolvable)?;
-            gathered.counts.pooled += design.pooled;
-            // What is reported is of epochs, unless none was timed.
-            let is_time = matches!(response, Response::Epoch | Response::Whole);
-            if is_time && explanation.is_none() {
-                let components = &state.components;
-                scatter = Some([components.noise, components.interaction.0].map(f64::sqrt));
-                explanation = Some(explain(&state, &gathered));
+            part(
+                &design,
+                response,
+                (reported == Some(response)).then_some(&gathered),
+            )
+            .ok_or_else(|| Unfit::Unsolvable {
+                response: response.as_str(),
+            })
+        });
+        let (mut parts, mut explanation, mut scatter) = (Vec::new(), None, None);
+        for part in learned {
+            let part = part?;
+            gathered.counts.pooled += part.pooled;
+            if let Some(report) = part.report {
                 let counts = &mut gathered.counts;
-                counts.coefficients = design.layout.keys.len() as u64;
-                counts.workloads = design.spans.len() as u64;
-                counts.configurations = design.cells.len() as u64;
-                counts.published = design.pseudo.len() as u64;
-                counts.repeats = Some(design.repeats() as u64);
+                [
+                    counts.coefficients,
+                    counts.workloads,
+                    counts.configurations,
+                    counts.published,
+                ] = report.sizes;
+                counts.repeats = Some(report.repeats);
+                (scatter, explanation) = (Some(report.scatter), Some(report.explanation));
             }
-            parts.push(Solution::new(&state, stretch).ok_or_else(unsolvable)?);
+            parts.push(part.solution);
         }
         Ok(Self {
             head: head(&gathered, priors, scatter),
@@ -155,6 +169,44 @@ impl Model {
     pub fn explanation(&self) -> Explanation {
         postcard::from_bytes(&self.learned.explanation).unwrap_or_default()
     }
+}
+
+/// What was learned of one response.
+struct Part {
+    solution: Solution,
+    pooled: u64,
+    report: Option<Report>,
+}
+
+/// What a model reports of itself, of one of its responses.
+struct Report {
+    scatter: [f64; 2],
+    explanation: Explanation,
+    /// Coefficients, workloads, configurations and published effects.
+    sizes: [u64; 4],
+    repeats: u64,
+}
+
+fn part(design: &Design, response: Response, reported_with: Option<&Gathered>) -> Option<Part> {
+    let (state, stretch) = solved(design, response)?;
+    let components = &state.components;
+    let report = reported_with.map(|gathered| Report {
+        scatter: [components.noise, components.interaction.0].map(f64::sqrt),
+        explanation: explain(&state, gathered),
+        sizes: [
+            design.layout.keys.len(),
+            design.spans.len(),
+            design.cells.len(),
+            design.pseudo.len(),
+        ]
+        .map(|size| size as u64),
+        repeats: design.repeats() as u64,
+    });
+    Some(Part {
+        solution: Solution::new(&state, stretch)?,
+        pooled: design.pooled,
+        report,
+    })
 }
 
 /// Finds variances on a part of the configurations, then the solution on all.

@@ -36,6 +36,7 @@ use serde::de::value::{Error as ValueError, StrDeserializer};
 
 use super::event::{Event, Facts, Line, Metric, Rate, Recogniser, Says, Weight};
 use super::names::{self, Trained, is_of_evaluation};
+use super::plain_figures;
 use super::scan;
 use crate::record::Scope;
 
@@ -558,7 +559,8 @@ impl Program {
             if let Some(other_times) = self.other_times
                 && let Some((seconds, rest)) = scan::per_step(from).or_else(|| scan::duration(from))
             {
-                if !scan::holds_any(scan::name(between), other_times) {
+                let is_other = scan::holds_any(scan::name(between), other_times);
+                if !is_other && !plain_figures::is_no_step(rest) {
                     facts.step_seconds = Some(seconds);
                 }
                 numbers.skip_to(rest);

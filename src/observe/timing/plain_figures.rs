@@ -307,10 +307,19 @@ impl<'a> Read<'a> {
     }
 }
 
+/// Whether a word behind a time says that it is no step's: another, or that of all steps so far.
+pub(super) fn is_no_step(after: &str) -> bool {
+    is_named_behind(after) || is_behind(after, &["elapsed", "total", "in total", "so far"])
+}
+
 /// Whether a word behind a time says that it is another, and is not the name of the next figure.
 fn is_named_behind(after: &str) -> bool {
+    is_behind(after, &OTHERS_BEHIND)
+}
+
+fn is_behind(after: &str, words: &[&str]) -> bool {
     let rest = after.trim_start().to_ascii_lowercase();
-    OTHERS_BEHIND.iter().any(|word| {
+    words.iter().any(|word| {
         let behind = rest.strip_prefix(word).map(str::trim_start);
         behind.is_some_and(|behind| {
             behind.is_empty() || behind.starts_with([')', ']', ',', '|', ';'])

@@ -42,6 +42,8 @@ pub(super) struct PlainLines {
     tested: bool,
     /// The epoch and the number behind it of a line that said nothing else, for the rule below it.
     headed: Option<(u64, u64)>,
+    /// Engines of PyTorch-Ignite that run: one within another evaluates, and counts epochs of its own.
+    engines: u32,
 }
 
 impl Recogniser for PlainLines {
@@ -54,7 +56,7 @@ impl Recogniser for PlainLines {
     }
 
     fn triggers(&self) -> &'static str {
-        "poch¦POCH¦oss¦Loss¦tep ¦tep/sec¦ter¦raining¦hroughput¦peed¦otal ¦----------¦\
+        "Engine run ¦poch¦POCH¦oss¦Loss¦tep ¦tep/sec¦ter¦raining¦hroughput¦peed¦otal ¦----------¦\
          seconds ---¦] [¦][¦] train¦ | it ¦ done:¦ccuracy¦Acc¦pisode¦rror:¦%|¦took¦Time¦atch"
     }
 
@@ -70,6 +72,18 @@ impl Recogniser for PlainLines {
         let headed = self.headed.take();
         let tested = std::mem::take(&mut self.tested);
         self.begun &= bar_label::keeps_header(line.text);
+        if line.text.contains("Engine run starting with max_epochs=") {
+            self.engines += 1;
+        } else if line.text.contains("Engine run complete") {
+            let was_inner = self.engines > 1;
+            self.engines = self.engines.saturating_sub(1);
+            if was_inner {
+                return;
+            }
+        }
+        if self.engines > 1 && line.text.contains("] Complete. Time taken:") {
+            return;
+        }
         if let Some(event) = epoch_line::read(line.text) {
             if event.says == Says::EpochStart {
                 self.headed = event.epoch.zip(event.epochs);
