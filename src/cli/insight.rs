@@ -97,7 +97,7 @@ fn epoch_text(epochs: &EpochTimes) -> String {
         None => text,
     };
     match epochs.before_seconds.map(display_seconds) {
-        Some(before) => format!("{text}; {before} before it restarted"),
+        Some(before) => format!("{text}; {before} before the count began again"),
         None => text,
     }
 }
@@ -122,6 +122,8 @@ fn short(seconds: f64) -> String {
 
 fn rate_text(value: f64) -> String {
     match value {
+        0.0..0.001 if value > 0.0 => format!("{value:.1e}"),
+        0.001..0.1 => format!("{value:.4}"),
         ..10.0 => format!("{value:.2}"),
         10.0..100.0 => format!("{value:.1}"),
         _ => format!("{value:.0}"),

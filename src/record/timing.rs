@@ -316,7 +316,7 @@ impl Progress {
     }
 
     /// The ended epochs as people read them: `12 of 50`. Where the count began again, since the program was resumed or trained something
-    /// else, those before belong to another count: `9 of 50 (59 in all, restarted once)`.
+    /// else, those before belong to another count, which need not mean that anything failed: `9 of 50 (59 in all; the count began again once)`.
     #[must_use]
     pub fn epochs_text(&self, planned: Option<u64>) -> String {
         let of = planned
@@ -335,7 +335,7 @@ impl Progress {
         } else {
             format!("{} times", self.restarts)
         };
-        format!("{last}{of} ({all} in all, restarted {times})")
+        format!("{last}{of} ({all} in all; the count began again {times})")
     }
 
     /// Epochs that are done by the number of the last one: in a start that continued the earlier ones too, where the count began again
@@ -433,7 +433,7 @@ mod tests {
         progress.restarts = 1;
         assert_eq!(
             progress.epochs_text(Some(50)),
-            "9 of 50 (21 in all, restarted once)"
+            "9 of 50 (21 in all; the count began again once)"
         );
     }
 

@@ -9,6 +9,9 @@ pub(super) type Span = (u64, u64);
 /// What an epoch took beyond the time that its program states for its training is something else from here on.
 const LEAST_REST_SECONDS: f64 = 1.0;
 const LEAST_REST: f64 = 0.05;
+/// Two lines of steps without an evaluation that lie so much further apart than usual, as a multiple of that, have something else between
+/// them.
+const SLOW: f64 = 2.0;
 /// Stretches without an evaluation that tell the usual time of a step.
 const LEAST_PAUSES: usize = 3;
 /// Steps from which on their median is compared with a period.
@@ -64,7 +67,7 @@ impl Facts {
             hang: hangs(record, end_ms),
             ..Self::default()
         };
-        facts.add_epochs(&progress.epochs, record.started_at_ms);
+        facts.add_epochs(progress, record.started_at_ms);
         facts.add_evaluations(&progress.epochs, &progress.points);
         facts.add_pauses(progress);
         if progress.epochs_completed > progress.epochs.len() as u64 {
@@ -83,23 +86,40 @@ impl Facts {
     }
 
     /// Each epoch from its beginning to its end: training as long as the program states, then what it evaluates.
-    fn add_epochs(&mut self, epochs: &[Epoch], started_ms: u64) {
+    fn add_epochs(&mut self, progress: &Progress, started_ms: u64) {
+        let epochs = &progress.epochs;
         let rests = epochs
             .iter()
             .filter_map(|epoch| Some(clock_ms(epoch)?.saturating_sub(stated_ms(epoch)?)));
         let usual_rest = median(rests.map(|ms| ms as f64).collect()).unwrap_or(0.0) as u64;
         let usual = self.epoch_seconds.map(|seconds| (seconds * 1e3) as u64);
+        let first_step_ms = first_step_ms(&progress.points);
         let mut free_from = started_ms;
-        for epoch in epochs {
+        for (place, epoch) in epochs.iter().enumerate() {
             let Some(end_ms) = epoch.ended_at_ms.filter(|_| !epoch.clock_set) else {
                 continue;
             };
             self.marks.push(end_ms);
+            // Of epochs whose lines came at one go nobody knows when they were.
+            let ended_with = |other: Option<usize>| {
+                let other = other.and_then(|place| epochs.get(place));
+                other.is_some_and(|other| other.ended_at_ms == Some(end_ms))
+            };
+            if ended_with(place.checked_sub(1)) || ended_with(Some(place + 1)) {
+                free_from = end_ms;
+                continue;
+            }
             // An epoch whose first line nobody saw took as long as it states, and evaluates as long as the others.
             let unseen = || stated_ms(epoch).map(|ms| ms + usual_rest).or(usual);
             if let Some(length_ms) = clock_ms(epoch).or_else(unseen) {
                 // Epochs of an earlier start, or of a clock that was set, ended before.
-                let begin_ms = end_ms.saturating_sub(length_ms).max(free_from).min(end_ms);
+                let mut begin_ms = end_ms.saturating_sub(length_ms).max(free_from).min(end_ms);
+                // The first began with its first step; what the others took beside their steps came behind them.
+                if let Some(step_ms) =
+                    first_step_ms.filter(|_| place == 0 && clock_ms(epoch).is_none())
+                {
+                    begin_ms = begin_ms.max(step_ms.min(end_ms));
+                }
                 self.add_epoch(epoch, begin_ms, end_ms);
             }
             free_from = end_ms;
@@ -152,27 +172,32 @@ impl Facts {
         };
         for pause in &pauses {
             let ends = inside(pause);
-            let length_ms = (pause.to_ms - pause.from_ms) as f64;
-            let rest_ms = length_ms - pace_ms * pause.steps as f64;
-            let known = |(from, to): &Span| *from < pause.to_ms && *to > pause.from_ms;
-            if ends.is_empty()
-                || rest_ms < 1e3 * LEAST_REST_SECONDS
-                || rest_ms < LEAST_REST * length_ms
+            let (from_ms, steps_ms) = (pause.from_ms, pace_ms * pause.steps as f64);
+            let length_ms = (pause.to_ms - from_ms) as f64;
+            let rest_ms = length_ms - steps_ms;
+            let known = |(from, to): &Span| *from < pause.to_ms && *to > from_ms;
+            if rest_ms < (1e3 * LEAST_REST_SECONDS).max(LEAST_REST * length_ms)
                 || self.evaluation.iter().any(known)
             {
                 continue;
             }
-            // Lines with nothing between them are of one evaluation. Between points others were left out.
-            let ends = if pause.is_whole {
-                &ends[ends.len() - 1..]
-            } else {
-                ends
-            };
-            let each_ms = (rest_ms / ends.len() as f64) as u64;
-            let spans = ends
-                .iter()
-                .map(|to| (to.saturating_sub(each_ms).max(pause.from_ms), *to));
-            self.evaluation.extend(spans);
+            let (rest, count) = (rest_ms as u64, ends.len() as u64);
+            let before = |end: u64, length_ms: u64| end.saturating_sub(length_ms).max(from_ms);
+            match ends {
+                // Nobody says what it was; a step may be a little slower.
+                [] if rest_ms > SLOW * steps_ms => self.rest.push((from_ms, from_ms + rest)),
+                [] => {}
+                // Lines with no step between them are of one evaluation. What is left came behind it.
+                [.., last] if pause.is_whole => {
+                    let begin = before(*last, rest);
+                    self.evaluation.push((begin, *last));
+                    self.rest.push((*last, *last + rest - (last - begin)));
+                }
+                _ => {
+                    let spans = ends.iter().map(|end| (before(*end, rest / count), *end));
+                    self.evaluation.extend(spans);
+                }
+            }
         }
     }
 
@@ -224,6 +249,10 @@ impl Facts {
         let (Some(first), Some(last)) = (times.first(), times.last()) else {
             return;
         };
+        // All lines came at one go.
+        if times.len() > 1 && first == last {
+            return;
+        }
         let until_first_ms = first_steps_ms(points).unwrap_or_else(|| {
             self.step_seconds
                 .map_or(0, |seconds| (seconds * 1e3) as u64)
@@ -327,6 +356,12 @@ fn first_steps_ms(points: &[MetricPoint]) -> Option<u64> {
     let lines = second.place.saturating_sub(first.place).max(1);
     let steps_of_line = (count / lines).max(1);
     Some(between_ms.checked_mul(first.step?.clamp(1, steps_of_line))? / count)
+}
+
+/// When the first step began, if that can be known.
+fn first_step_ms(points: &[MetricPoint]) -> Option<u64> {
+    let first = points.iter().find(|point| point.kind == PointKind::Step)?;
+    first.at_ms?.checked_sub(first_steps_ms(points)?)
 }
 
 /// How long an epoch took by the watcher's clock.

@@ -89,7 +89,9 @@ fn in_short(run: &Run) -> Figures {
 fn timed(figures: &mut Figures, timing: &Timing) {
     // Several counts have no plan together.
     let more = match timing.epochs_planned {
-        _ if timing.restarts > 0 => format!("in all, restarted {} times", timing.restarts),
+        _ if timing.restarts > 0 => {
+            format!("in all; the count began again {} times", timing.restarts)
+        }
         Some(planned) => format!("of {} planned", count(planned)),
         None => String::new(),
     };
@@ -105,7 +107,11 @@ fn timed(figures: &mut Figures, timing: &Timing) {
         let apart = times.longer_apart().map(duration);
         figures.add("from one to the next", apart, "by the clock");
         let before = times.before_seconds.map(duration);
-        figures.add("epoch before it restarted", before, "another training");
+        figures.add(
+            "epoch before the count began again",
+            before,
+            "another training",
+        );
         figures.add("p95 of epochs", times.p95_seconds.map(duration), "");
         let first = times.first_seconds.map(duration);
         figures.add("first epoch", first, "warm-up in it");
