@@ -276,7 +276,7 @@ fn number_beyond(job: &Identity, runs: &[&Past]) -> Option<String> {
         runs.iter().filter(is_over)
     };
     completed().next()?;
-    job.numbers.iter().find_map(|(name, asked)| {
+    let beyond = job.numbers.iter().find_map(|(name, asked)| {
         let ran = completed().filter_map(|past| past.identity.numbers.get(name));
         let (low, high) = range(ran.copied()).unwrap_or((f64::INFINITY, f64::NEG_INFINITY));
         if (low..=high).contains(asked) {
@@ -288,7 +288,22 @@ fn number_beyond(job: &Identity, runs: &[&Past]) -> Option<String> {
             format!("{low} to {high}")
         };
         Some(format!("{name} is {asked} where {ran} ran"))
-    })
+    });
+    // Each may have been as large, and not all in one run: layers and their width multiply. A rate or a share is no amount of work.
+    let amounts = || {
+        let numbers = job.numbers.iter();
+        numbers.filter(|(name, asked)| **asked >= 1.0 && Amount::of(name).is_none())
+    };
+    let had_all = |past: &Past| {
+        let ran = |name: &String| past.identity.numbers.get(name);
+        amounts().all(|(name, asked)| ran(name).is_some_and(|ran| ran >= asked))
+    };
+    let together = || {
+        let asked = amounts().map(|(name, asked)| format!("{name} {asked}"));
+        let asked: Vec<String> = asked.collect();
+        format!("none had {} together", asked.join(" and "))
+    };
+    beyond.or_else(|| (!completed().any(|past| had_all(past))).then(together))
 }
 
 /// Whether a run had no more epochs, steps and samples than the job has, which has any.

@@ -349,6 +349,23 @@ fn numbers_within_the_range_are_scaled_up_and_never_down() {
 }
 
 #[test]
+fn numbers_that_ran_apart_do_not_speak_for_both_together() {
+    let sized = |width: f64, depth: f64| {
+        let mut identity = job(10.0);
+        let numbers = [("--width", width), ("--depth", depth)];
+        let numbers = numbers.map(|(name, number)| (name.to_owned(), number));
+        identity.numbers.extend(numbers);
+        identity
+    };
+    let ran = |sizes: [(f64, f64); 2]| {
+        let past = |(width, depth)| past(sized(width, depth), 100.0, JobState::Completed);
+        at_least(&sized(40.0, 40.0), sizes.map(past).to_vec())
+    };
+    assert_eq!(ran([(1.0, 40.0), (40.0, 1.0)]), None);
+    assert_eq!(ran([(1.0, 1.0), (40.0, 40.0)]), Some(100.0));
+}
+
+#[test]
 fn longer_runs_do_not_count_where_shorter_ones_are_enough() {
     let of = |epochs, batch: f64| {
         let mut job = job(epochs);
