@@ -107,6 +107,18 @@ impl Prospect {
         }
     }
 
+    /// All repeats were cut off after at most so many seconds: of the whole run that is the least, and says nothing more.
+    pub(super) fn takes_longer_than(&mut self, seconds: f64) {
+        let first = self.candidates.first_mut();
+        let forecast = first.and_then(|first| first.forecast.as_mut());
+        if let Some(total) = forecast.and_then(|forecast| forecast.total_seconds.as_mut()) {
+            total.low = total.low.max(seconds);
+            total.median = total.median.max(seconds);
+            total.mean = total.mean.max(seconds);
+            total.high = total.high.max(2.0 * seconds);
+        }
+    }
+
     /// Forecasts of epochs know nothing of other numbers among the arguments: whole ones that lie beyond those of the runs widen them by as
     /// much as they are larger or smaller, and they are no longer of runs like this.
     pub(super) fn widen(&mut self, unlike: &[Unlike]) {

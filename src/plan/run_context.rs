@@ -21,7 +21,10 @@ impl Resolver<'_> {
         let ladder = Ladder::new(&identity, self.plan.scheduler, &self.facts.history);
         self.limits(&ladder);
         let shift = prospect.forecast().and_then(|forecast| forecast.shift);
-        prospect.cover(ladder.repeats(shift));
+        match (ladder.repeats(shift), ladder.longest_cut_off()) {
+            (None, Some(seconds)) => prospect.takes_longer_than(seconds),
+            (repeats, _) => prospect.cover(repeats),
+        }
         prospect.widen(&ladder.unlike);
         let since = shift.and_then(|shift| ladder.changed(shift));
         let resources = &self.plan.resources;

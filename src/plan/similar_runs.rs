@@ -203,23 +203,36 @@ impl<'a> Ladder<'a> {
         })
     }
 
-    /// The shortest and the longest of the last runs with the job's own numbers that completed or were cut off by their limit, in seconds; and
-    /// how many there are. After a shift only those that count since.
+    /// The shortest of the last runs with the job's own numbers that completed, the longest of these and of those that their limit cut off, in
+    /// seconds; and how many there are. After a shift only those that count since. `None`: none completed.
     pub(super) fn repeats(&self, shift: Option<Shift>) -> Option<(f64, f64, usize)> {
         let since = shift.and_then(|shift| usize::try_from(shift.runs).ok());
         let is_measured =
             |past: &&&Past| past.state == JobState::Completed || is_at_its_limit(past);
         let measured = self.same.iter().filter(is_measured);
         let equal = measured.filter(|past| past.identity.numbers == self.job.numbers);
-        let seconds: Vec<f64> = equal.filter_map(|past| wall(past)).collect();
-        let (low, high) = range(
-            seconds
-                .iter()
-                .rev()
-                .take(since.unwrap_or(REPEATS).min(REPEATS))
-                .copied(),
+        let is_over = |past: &Past| past.state == JobState::Completed;
+        let seconds = equal.filter_map(|past| Some((is_over(past), wall(past)?)));
+        let seconds: Vec<(bool, f64)> = seconds.collect();
+        let newest = seconds
+            .len()
+            .saturating_sub(since.unwrap_or(REPEATS).min(REPEATS));
+        let newest = seconds[newest..].iter();
+        let (low, _) = range(
+            newest
+                .clone()
+                .filter(|(over, _)| *over)
+                .map(|(_, wall)| *wall),
         )?;
+        let (_, high) = range(newest.map(|(_, wall)| *wall))?;
         Some((low, high, seconds.len()))
+    }
+
+    /// The longest of the runs with the job's own numbers that their limit cut off, in seconds: it takes longer than that.
+    pub(super) fn longest_cut_off(&self) -> Option<f64> {
+        let cut_off = self.same.iter().filter(|past| is_at_its_limit(past));
+        let equal = cut_off.filter(|past| past.identity.numbers == self.job.numbers);
+        Some(range(equal.filter_map(|past| wall(past)))?.1)
     }
 
     /// What changed at a shift, as far as it is recorded.

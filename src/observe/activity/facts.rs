@@ -325,7 +325,7 @@ fn pauses(points: &[MetricPoint], steps_per_epoch: Option<u64>) -> Vec<Pause> {
                 steps
             }
             // Steps are counted in each epoch.
-            _ if one.epoch.map(|epoch| epoch + 1) == other.epoch => {
+            _ if one.epoch.and_then(|epoch| epoch.checked_add(1)) == other.epoch => {
                 steps_per_epoch?.checked_sub(before)?.checked_add(after)?
             }
             _ => return None,

@@ -183,6 +183,14 @@ fn repeats_hold_a_run_that_its_limit_cut_off_and_none_that_failed() {
     );
     let repeats = ladder(&job(5.0), &history).repeats(None);
     assert_eq!(repeats, Some((32.0, 303.0, 2)));
+    let cut_off = past(job(5.0), 303.0, JobState::Timeout);
+    let history = self::history(vec![cut_off]);
+    let job = job(5.0);
+    let ladder = ladder(&job, &history);
+    assert_eq!(
+        (ladder.repeats(None), ladder.longest_cut_off()),
+        (None, Some(303.0))
+    );
 }
 
 #[test]
