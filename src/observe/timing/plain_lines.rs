@@ -42,7 +42,7 @@ pub(super) struct PlainLines {
     tested: bool,
     /// The epoch and the number behind it of a line that said nothing else, for the rule below it.
     headed: Option<(u64, u64)>,
-    /// Engines of PyTorch-Ignite that run: one within another evaluates, and counts epochs of its own.
+    /// Engines of PyTorch-Ignite that run: one within another evaluates, and its epochs are none of the training.
     engines: u32,
 }
 
